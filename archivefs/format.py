@@ -1,0 +1,159 @@
+"""What a format offers, as data: its name, how it is recognised and opened, its options, commands and checks.
+
+A format's package has one ``FORMAT`` of this kind, named by an entry point of the group
+``archivefs.formats``.  ``registry.py`` finds them; the front-ends hang in what is offered here and never
+name a format.  A format's ``__init__.py`` imports only what is needed to recognise an archive; the functions
+it puts here import the rest when they are called, so that ``archivefs --help`` stays quick.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from archivefs.caches import ByteCache
+from archivefs.errors import ArchiveError
+from archivefs.options import Option
+from archivefs.tree import Tree
+
+HEAD_BYTES = 4096
+MAX_PROBED_NAMES = 1000
+
+
+class Match(enum.IntEnum):
+    """How sure a format is."""
+
+    NO = 0
+    MAYBE = 1
+    """It could be read, but something more specific may know better."""
+    YES = 2
+
+
+class Probe:
+    """What all formats look at to recognise an archive; each part is read once, when first asked for."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.name = os.path.basename(path.rstrip("/"))
+
+    @cached_property
+    def is_directory(self) -> bool:
+        """Is the source a folder?"""
+        return os.path.isdir(self.path)
+
+    @cached_property
+    def head(self) -> bytes:
+        """The first 4096 bytes of a file; nothing for a folder."""
+        if self.is_directory:
+            return b""
+        with open(self.path, "rb") as file:
+            return file.read(HEAD_BYTES)
+
+    @cached_property
+    def tail(self) -> bytes:
+        """The last 66 KiB of a file, where a zip has its end record."""
+        if self.is_directory:
+            return b""
+        with open(self.path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 65557))
+            return file.read(65557)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The first thousand names in a folder; nothing for a file."""
+        if not self.is_directory:
+            return frozenset()
+        found = []
+        with os.scandir(self.path) as entries:
+            for entry in entries:
+                found.append(entry.name)
+                if len(found) == MAX_PROBED_NAMES:
+                    break
+        return frozenset(found)
+
+
+class Level(enum.Enum):
+    """Whether a finding counts."""
+
+    ERROR = "error"
+    NOTICE = "notice"
+
+
+class Finding(NamedTuple):
+    """One thing ``verify`` has to say."""
+
+    code: str
+    level: Level
+    where: str
+    message: str
+
+
+Progress = Callable[[int, int], None]
+"""Told ``(done, total)`` from time to time during long work, in whatever unit suits; total 0 means unknown."""
+
+
+def no_progress(_done: int, _total: int) -> None:
+    """For callers who do not show any."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opening:
+    """What a format is handed when it opens an archive."""
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The format's own options, parsed, with the defaults of those not given."""
+    cache: ByteCache = field(default_factory=ByteCache)
+    """The one cache of the mount or command, shared by all archives in it."""
+    externals: Sequence[str] = ()
+    """Archives or folders that hold what this one leaves out (``--external``)."""
+    read_write: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """A format as the front-ends see it."""
+
+    name: str
+    summary: str
+    match: Callable[[Probe], Match]
+    open: Callable[[str, Opening], Tree]
+    """Opens the archive at an absolute path; raises UnreadableArchive or CorruptArchive."""
+    options: Sequence[Option] = ()
+    verify: Callable[[str, Opening, VerifyRequest], Iterable[Finding]] | None = None
+    """Yields findings as they are met; raises UnreadableArchive when it cannot even begin."""
+    commands: Callable[[], Sequence[Any]] | None = None
+    """Gives click commands of its own, each to be hung in under its name; called only for them or for ``--help``."""
+    command_names: Sequence[str] = ()
+    """Their names, so that nothing need be imported to know them."""
+    can_write: bool = False
+    unavailable: Callable[[], str | None] | None = None
+    """A sentence that says what to install when the format cannot work here, or None."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyRequest:
+    """How ``verify`` was asked."""
+
+    complete: bool = False
+    """Demand that nothing is left out."""
+    jobs: int = 0
+    """How many threads; 0 means as many as there are cores."""
+    progress: Progress = no_progress
+
+
+class PluginBroken(NamedTuple):
+    """A format that could not be loaded: reported, never fatal."""
+
+    name: str
+    error: Exception
+
+    def __str__(self) -> str:
+        reason = str(self.error)
+        if not isinstance(self.error, ArchiveError):
+            reason = f"{type(self.error).__name__}: {reason}"
+        return f"format {self.name} cannot be loaded: {reason}"

@@ -1,0 +1,1 @@
+"""The FUSE front-end: driver, handles, errnos, transports, mounting."""

@@ -1,0 +1,1 @@
+"""Our zip reader, for every format that needs one."""
