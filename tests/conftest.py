@@ -1,0 +1,53 @@
+"""What all tests share: FUSE or not, and no unexpected line in the log."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.register_assert_rewrite("tests.contract", "tests.walking", "tests.mount.harness")
+
+MOUNT_TESTS = Path(__file__).parent / "mount"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever lies in tests/mount needs a real mount."""
+    for item in items:
+        if MOUNT_TESTS in item.path.parents:
+            item.add_marker("fuse")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Mount tests are skipped only where there is no FUSE, and never under CI=true."""
+    if item.get_closest_marker("fuse") and not os.path.exists("/dev/fuse"):
+        problem = "there is no /dev/fuse here, so nothing can be mounted"
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{problem}, and CI=true says that it must be")
+        pytest.skip(problem)
+
+
+@pytest.fixture(autouse=True)
+def no_unexpected_log_lines(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A warning or an error in our log fails the test, unless the test looks at the log itself (``caplog``)."""
+    if "caplog" in request.fixturenames:
+        yield
+        return
+    keeper = _Keeper()
+    logger = logging.getLogger("archivefs")
+    logger.addHandler(keeper)
+    yield
+    logger.removeHandler(keeper)
+    assert keeper.lines == [], "the log has lines that no one expected"
+
+
+class _Keeper(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(f"{record.levelname} {record.name}: {record.getMessage()}")
