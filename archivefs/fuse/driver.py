@@ -1,0 +1,328 @@
+"""The driver: nodes to answers.  It knows no transport.
+
+fusepy asks by path and the kernel by inode; both find a node and then come here.  Every operation goes
+through :meth:`Driver.answer`, so that there is one place where errors become errnos, are counted and
+are logged.
+
+Threading: every method may be called from any thread; no lock is held while a tree is asked.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import threading
+import time
+import weakref
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, ParamSpec, TypeVar
+
+from archivefs import __version__
+from archivefs.caches import ByteCache
+from archivefs.errors import (
+    ArchiveError,
+    AttributeMissing,
+    DirectoryExpected,
+    FileExpected,
+    LimitExceeded,
+    NotFound,
+    OperationTimedOut,
+    StaleNode,
+    SymlinkExpected,
+    quoted,
+)
+from archivefs.fuse.control import CONTROL_NAME, ControlTree
+from archivefs.fuse.errnos import EXPECTED, to_errno
+from archivefs.fuse.handles import Directories, OpenFiles
+from archivefs.fuse.options import MountOptions
+from archivefs.fuse.problems import ProblemLog
+from archivefs.readers import BytesReader
+from archivefs.tree import Attributes, Directory, Entry, File, Kind, Node, Reader, Symlink, Tree, Usage, is_root
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+log = logging.getLogger("archivefs.fuse")
+
+ROOT_INODE = 1
+UNKNOWN_INODE = 0xFFFFFFFF
+"""What the kernel takes for "not known" in a listing."""
+TREE_SHIFT = 48
+MAX_TREES = 1 << 16
+IMMUTABLE_LIFETIME_S = 86400.0
+LIVING_LIFETIME_S = 1.0
+VERSIONS_KEPT = 10_000
+
+
+class Stat(NamedTuple):
+    """What a transport tells the kernel of a node; owner and block size are the same for all."""
+
+    inode: int
+    mode: int
+    size: int
+    mtime_ns: int
+
+
+class Opened(NamedTuple):
+    """An opened file: its handle, and what the kernel may do with its pages."""
+
+    handle: int
+    keep_cache: bool
+    direct: bool
+
+
+class Driver:
+    """One mount: a tree, its options, its open files, its counters."""
+
+    def __init__(self, tree: Tree, options: MountOptions, cache: ByteCache) -> None:
+        self.tree = tree
+        self.options = options
+        self.cache = cache
+        self.root = tree.root()
+        self.files = OpenFiles()
+        self.directories = Directories()
+        self.counts: Counter[str] = Counter()
+        self.failures: Counter[str] = Counter()
+        self.started = time.monotonic()
+        self.transport = ""
+        self.problems = ProblemLog()
+        self._lock = threading.Lock()
+        self._trees: list[weakref.ref[Tree]] = []
+        self._numbers: weakref.WeakKeyDictionary[Tree, int] = weakref.WeakKeyDictionary()
+        self._controls: weakref.WeakKeyDictionary[Tree, ControlTree] = weakref.WeakKeyDictionary()
+        self._versions: dict[int, int] = {}
+        self._logged: dict[str, float] = {}
+        self._main: Tree | None = None
+        self._number(self.root.tree)
+        self._main = self.root.tree
+        write = 0o222 if options.read_write else 0
+        self._modes = {
+            Kind.DIRECTORY: Kind.DIRECTORY << 12 | (0o555 | write & 0o200) & ~options.dmask,
+            Kind.FILE: Kind.FILE << 12 | (0o444 | write & 0o200) & ~options.fmask,
+            Kind.SYMLINK: Kind.SYMLINK << 12 | 0o777,
+        }
+
+    # -- the way every operation goes --
+
+    def answer(self, name: str, operation: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """The result of *operation*; whatever it raises becomes an OSError with the errno of our one table."""
+        self.counts[name] += 1
+        try:
+            return operation(*args, **kwargs)
+        except Exception as error:
+            raise OSError(self.explain(name, error), name) from None
+
+    def explain(self, name: str, error: BaseException) -> int:
+        """The errno for *error*; what is not part of ordinary life is counted and logged, once a minute each."""
+        number = to_errno(error)
+        if number in EXPECTED and isinstance(error, ArchiveError):
+            return number
+        self.failures[errno.errorcode.get(number, str(number))] += 1
+        known = isinstance(error, (ArchiveError, OSError, MemoryError))
+        text = f"{name}: {error}" if known else f"{name}: {type(error).__name__}: {error} (a bug in archivefs)"
+        if self._first_time(text):
+            log.error("%s", quoted(text), exc_info=error if not known else None)
+        return number
+
+    def _first_time(self, text: str) -> bool:
+        now = time.monotonic()
+        with self._lock:
+            if now - self._logged.get(text, -60.0) < 60.0:
+                return False
+            if len(self._logged) >= 1000:
+                self._logged.clear()
+            self._logged[text] = now
+            return True
+
+    # -- identity --
+
+    def inode(self, node: Node) -> int:
+        """The number the kernel knows *node* by: the ident, and above it the number of its tree."""
+        root = self.root
+        if node.ident == root.ident and node.tree is root.tree:
+            return ROOT_INODE
+        return self._number(node.tree) << TREE_SHIFT | node.ident
+
+    def entry_inode(self, directory: Directory, entry: Entry) -> int:
+        """The inode of a line in a listing of *directory*; UNKNOWN_INODE where only a look-up would tell."""
+        if entry.node is not None:
+            return self.inode(entry.node)
+        return self._number(directory.tree) << TREE_SHIFT | entry.ident if entry.ident else UNKNOWN_INODE
+
+    def leads_back(self, node: Node) -> bool:
+        """Can ``node_of`` find it again by its inode alone?"""
+        return node.tree.leads_back
+
+    def node_of(self, inode: int) -> Node:
+        """The node with that inode, where its tree leads back; raises StaleNode if it is gone."""
+        if inode == ROOT_INODE:
+            return self.root
+        number = inode >> TREE_SHIFT
+        tree = self._trees[number]() if number < len(self._trees) else None
+        if tree is None:
+            raise StaleNode
+        try:
+            return tree.node(inode & (1 << TREE_SHIFT) - 1)
+        except NotFound:
+            raise StaleNode from None
+
+    def _number(self, tree: Tree) -> int:
+        if tree is self._main:
+            return 0
+        number = self._numbers.get(tree)
+        if number is None:
+            with self._lock:
+                number = self._numbers.get(tree)
+                if number is None:
+                    number = len(self._trees)
+                    if number >= MAX_TREES:
+                        raise LimitExceeded(f"more than {MAX_TREES} archives were opened in one mount")
+                    self._trees.append(weakref.ref(tree))
+                    self._numbers[tree] = number
+        return number
+
+    def lifetime_s(self, node: Node) -> float:
+        """How long the kernel may keep what it is told about *node*."""
+        tree = node.tree
+        if tree.immutable:
+            return IMMUTABLE_LIFETIME_S
+        return 0.0 if isinstance(tree, ControlTree) else LIVING_LIFETIME_S
+
+    # -- looking --
+
+    def lookup(self, directory: Node, name: str) -> Node:
+        """The node called *name* in *directory*; raises NotFound or DirectoryExpected."""
+        if not isinstance(directory, Directory):
+            raise DirectoryExpected(member=name)
+        if name == CONTROL_NAME and (is_root(directory) or directory is self.root):
+            control = self.control_of(directory)
+            if control is not None:
+                return control.root()
+        return directory.child(name)
+
+    def resolve(self, parts: Sequence[str]) -> Node:
+        """The node at a path from the root of the mount."""
+        node: Node = self.root
+        for name in parts:
+            node = self.lookup(node, name)
+        return node
+
+    def control_of(self, directory: Directory) -> ControlTree | None:
+        """The ``.archivefs/`` of the tree whose root this is; None where there would be nothing in it."""
+        tree = directory.tree
+        if isinstance(tree, ControlTree):
+            return None
+        control = self._controls.get(tree)
+        if control is None:
+            openers = dict(tree.extras())
+            if self.inode(directory) == ROOT_INODE:
+                openers |= {"status.json": self._status_reader, "errors.log": self._problems_reader}
+            with self._lock:
+                control = self._controls.setdefault(tree, ControlTree(openers))
+        return control if control.names else None
+
+    def _status_reader(self) -> Reader:
+        return BytesReader(json.dumps(self.status(), indent=1).encode() + b"\n")
+
+    def _problems_reader(self) -> Reader:
+        return BytesReader(self.problems.text())
+
+    def status(self) -> dict[str, object]:
+        """What ``status.json`` says."""
+        options = self.options
+        return {
+            "version": __version__,
+            "format": options.format,
+            "source": options.source,
+            "options": options.shown,
+            "mode": "rw" if options.read_write else "ro",
+            "transport": self.transport,
+            "pid": os.getpid(),
+            "generation": self.tree.generation(),
+            "uptime_s": round(time.monotonic() - self.started, 3),
+            "cache": self.cache.status()._asdict(),
+            "open_files": len(self.files),
+            "operations": dict(sorted(self.counts.items())),
+            "failures": dict(sorted(self.failures.items())),
+            "problems": self.problems.total,
+        }
+
+    def stat(self, node: Node) -> Stat:
+        """What ``stat`` shows."""
+        attributes = node.attributes()
+        return Stat(self.inode(node), self._modes[node.kind], attributes.size, attributes.mtime_ns)
+
+    def mode(self, kind: Kind) -> int:
+        """Type and permission bits of everything of that kind."""
+        return self._modes[kind]
+
+    def readlink(self, node: Node) -> bytes:
+        """The target of a symbolic link."""
+        if not isinstance(node, Symlink):
+            raise SymlinkExpected
+        return os.fsencode(node.target())
+
+    def xattr(self, node: Node, name: str) -> bytes:
+        """One attribute; names outside ``user.`` are answered without touching the archive."""
+        if not name.startswith("user."):
+            raise AttributeMissing
+        try:
+            return node.xattrs()[name]
+        except KeyError:
+            raise AttributeMissing from None
+
+    def xattr_names(self, node: Node) -> bytes:
+        """All attribute names, each followed by NUL."""
+        return b"".join(name.encode() + b"\0" for name in node.xattrs())
+
+    def usage(self) -> Usage:
+        """For ``statfs``."""
+        return self.tree.usage()
+
+    # -- reading --
+
+    def open(self, node: Node) -> Opened:
+        """Open a file."""
+        if not isinstance(node, File):
+            raise FileExpected
+        inode = self.inode(node)
+        handle = self.files.open(inode, node)
+        if node.volatile:
+            return Opened(handle, keep_cache=False, direct=True)
+        return Opened(handle, keep_cache=self._may_keep(inode, node), direct=False)
+
+    def _may_keep(self, inode: int, node: File) -> bool:
+        """May the kernel keep the pages it has of this file?  Only if its bytes are those of the last open."""
+        if node.tree.immutable:
+            return True
+        attributes: Attributes = node.attributes()
+        version = hash(attributes)
+        with self._lock:
+            same = self._versions.get(inode) == version
+            if len(self._versions) >= VERSIONS_KEPT:
+                self._versions.clear()
+            self._versions[inode] = version
+        return same
+
+    def read(self, handle: int, offset: int, size: int) -> bytes:
+        """Bytes of an open file.  One that is known to hang is failed at once, since the kernel asks twice."""
+        file = self.files.get(handle)
+        if file.stuck:
+            raise OperationTimedOut(f"a read of inode {file.inode} is still waiting")
+        return file.reader.read_at(offset, size)
+
+    def opendir(self, node: Node) -> int:
+        """Open a directory."""
+        if not isinstance(node, Directory):
+            raise DirectoryExpected
+        return self.directories.open(node)
+
+    # -- the end --
+
+    def close(self) -> None:
+        """Close what is open, then the tree."""
+        self.files.close_all()
+        self.tree.close()

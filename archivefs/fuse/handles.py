@@ -1,0 +1,185 @@
+"""Open files and directory cursors, shared by both transports.
+
+One open file per inode, shared and counted, because the kernel's page cache is shared too.  A directory
+handle turns a listing into offsets; it keeps a small directory whole and, of a large one, one name per page.
+
+Threading: ``OpenFiles`` guards its tables with one lock that is never held while a tree is asked;
+a ``DirectoryHandle`` has a lock of its own, since the kernel may read one directory from two threads.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+from archivefs.errors import StaleNode
+from archivefs.tree import Directory, Entry, File, Reader
+
+PAGE = 1000
+"""Names between two remembered places of a large directory."""
+
+
+class OpenFile:
+    """An open file: its reader, how many handles share it, and whether a read of it hangs."""
+
+    __slots__ = ("count", "inode", "node", "reader", "stuck")
+
+    def __init__(self, inode: int, node: File, reader: Reader) -> None:
+        self.inode = inode
+        self.node = node
+        self.reader = reader
+        self.count = 1
+        self.stuck = 0
+
+
+class OpenFiles:
+    """All open files of a mount, by handle and by inode."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_inode: dict[int, OpenFile] = {}
+        self._by_handle: dict[int, OpenFile] = {}
+        self._last_handle = 0
+
+    def open(self, inode: int, node: File) -> int:
+        """A handle for *node*, sharing the reader that is open already, if one is."""
+        with self._lock:
+            shared = None if node.volatile else self._by_inode.get(inode)
+            if shared is not None:
+                shared.count += 1
+                return self._new_handle(shared)
+        reader = node.open()
+        with self._lock:
+            shared = None if node.volatile else self._by_inode.get(inode)
+            if shared is None:
+                shared = OpenFile(inode, node, reader)
+                if not node.volatile:
+                    self._by_inode[inode] = shared
+                return self._new_handle(shared)
+            shared.count += 1
+            handle = self._new_handle(shared)
+        reader.close()
+        return handle
+
+    def get(self, handle: int) -> OpenFile:
+        """The open file behind *handle*; raises StaleNode."""
+        try:
+            return self._by_handle[handle]
+        except KeyError:
+            raise StaleNode from None
+
+    def release(self, handle: int) -> None:
+        """Give a handle back; the last one closes the reader."""
+        with self._lock:
+            file = self._by_handle.pop(handle, None)
+            if file is None:
+                return
+            file.count -= 1
+            if file.count:
+                return
+            if self._by_inode.get(file.inode) is file:
+                del self._by_inode[file.inode]
+        file.reader.close()
+
+    def close_all(self) -> None:
+        """Close every reader, whatever the handles say: the mount is gone."""
+        with self._lock:
+            files = set(self._by_handle.values())
+            self._by_handle.clear()
+            self._by_inode.clear()
+        for file in files:
+            if not file.stuck:
+                file.reader.close()
+
+    def __len__(self) -> int:
+        return len(self._by_handle)
+
+    def _new_handle(self, file: OpenFile) -> int:
+        self._last_handle += 1
+        self._by_handle[self._last_handle] = file
+        return self._last_handle
+
+
+class DirectoryHandle:
+    """A listing by offset.  Entry number n (from 0) has offset n; asking for offset n yields from there on.
+
+    The kernel reads forward, refuses the entry that no longer fits and asks for it again, and goes back to 0
+    on rewinddir.  ``seekdir`` may lead to any offset seen before.
+    """
+
+    def __init__(self, directory: Directory) -> None:
+        self.directory = directory
+        self.lock = threading.Lock()
+        self._pages: list[str] = []
+        """The last name of each whole page, so that page p begins after ``_pages[p - 1]``."""
+        self._iterator: Iterator[Entry] | None = None
+        self._position = 0
+        self._held: Entry | None = None
+        """The entry number ``_position``, when the iterator has already given it."""
+
+    def entries(self, offset: int) -> Iterator[tuple[int, Entry]]:
+        """(offset of the next, entry) from *offset* on.  Hold ``lock`` while using it.
+
+        An entry the caller has no room for is asked for again by its offset: it is held back, so nothing
+        is fetched twice.
+        """
+        if offset != self._position or self._iterator is None:
+            self._seek(offset)
+        while True:
+            entry = self._held if self._held is not None else next(self._iterator or iter(()), None)
+            if entry is None:
+                return
+            self._held = entry
+            yield self._position + 1, entry
+            self._taken(entry)
+
+    def _taken(self, entry: Entry) -> None:
+        self._held = None
+        self._position += 1
+        if self._position % PAGE == 0 and self._position // PAGE == len(self._pages) + 1:
+            self._pages.append(entry.name)
+
+    def _seek(self, offset: int) -> None:
+        page = min(offset // PAGE, len(self._pages))
+        after = self._pages[page - 1] if page else None
+        self._iterator = iter(self.directory.entries(after))
+        self._held = None
+        self._position = page * PAGE
+        for entry in islice(self._iterator, offset - self._position):
+            self._taken(entry)
+        if self._position != offset:
+            # Past the end, or the directory has shrunk: nothing more to list.
+            self._iterator = iter(())
+            self._position = offset
+
+
+class Directories:
+    """All open directories of a mount, by handle."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_handle: dict[int, DirectoryHandle] = {}
+        self._last_handle = 0
+
+    def open(self, directory: Directory) -> int:
+        """A handle for a new listing of *directory*."""
+        with self._lock:
+            self._last_handle += 1
+            self._by_handle[self._last_handle] = DirectoryHandle(directory)
+            return self._last_handle
+
+    def get(self, handle: int) -> DirectoryHandle:
+        """The listing behind *handle*; raises StaleNode."""
+        try:
+            return self._by_handle[handle]
+        except KeyError:
+            raise StaleNode from None
+
+    def release(self, handle: int) -> None:
+        """Give a handle back."""
+        self._by_handle.pop(handle, None)
+
+
+ReadyCallback = Callable[[], None]
+"""Called once by a transport when the mount can be used."""
