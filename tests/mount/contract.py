@@ -1,0 +1,59 @@
+"""MountContract: the contract suite of a format, through a real mount point on every transport.
+
+    class TestZipMounted(ZipCase, MountContract):
+        pass
+
+where ``ZipCase`` has the ``expected`` and the ``make_archive()`` that the tests on the tree itself use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from archivefs.tree import Tree
+from tests.contract import TreeContract
+from tests.mount.harness import Mount
+from tests.mount.mounted import MountedTree
+from tests.walking import mkdir
+
+
+class MountContract(TreeContract):
+    """The same promises, seen by a program that knows nothing of archivefs."""
+
+    mount_options = ""
+    transport = "auto"
+
+    @pytest.fixture(scope="class", autouse=True)
+    def _choose_transport(self, request: pytest.FixtureRequest, transport: str) -> None:
+        request.cls.transport = transport
+
+    @pytest.fixture(scope="class")
+    def tree(self, request: pytest.FixtureRequest, tmp_path_factory, transport: str) -> Iterator[Tree]:
+        """One mount for all tests that only look."""
+        case = request.cls()
+        case.transport = transport
+        tree = case.make_tree(tmp_path_factory.mktemp("mounted"))
+        yield tree
+        tree.close()
+
+    def open_archive(self, path: Path) -> Tree:
+        """Mount it; closing the tree unmounts, and the driver must end well."""
+        point = path.parent.parent / f"{path.parent.name}.mnt"
+        mount = Mount(path, at=point, transport=self.transport, options=self.mount_options).wait_ready()
+
+        def unmount() -> None:
+            try:
+                code = mount.unmount()
+            finally:
+                mount.end()
+            assert code == 0, mount.said()
+            assert mount.said() == ""
+
+        return MountedTree(point, unmount)
+
+    def make_tree(self, tmp_path: Path) -> Tree:
+        """As ever, in a folder of its own: the mount point is made beside it."""
+        return super().make_tree(mkdir(tmp_path / "archive"))
