@@ -1,0 +1,51 @@
+# Everything here works from a fresh clone: what is missing is installed first (contrib/setup.sh).
+# ARGS is handed on:  make test ARGS="tests/mount -x"
+
+PYTHON := .venv/bin/python
+ARGS :=
+
+.PHONY: help install test demo lint check bench torture clean
+
+help:
+	@echo "make install   archivefs with all extras, as .venv/bin/archivefs"
+	@echo "make demo      mount a sample site, look at it, copy it out, unmount"
+	@echo "make test      every test, real mounts included"
+	@echo "make lint      formatting, ruff, mypy --strict"
+	@echo "make check     lint, then test: what CI runs"
+	@echo "make bench     measure, beside other tools"
+	@echo "make torture   long runs: damaged archives, killed drivers"
+	@echo "make clean     remove what the others made"
+
+install:
+	@contrib/setup.sh python
+
+test:
+	@contrib/setup.sh system python
+	$(PYTHON) -m pytest $(ARGS)
+
+demo:
+	@contrib/setup.sh system python
+	@contrib/demo/run.sh
+
+lint:
+	@contrib/setup.sh python
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m mypy
+
+# Two makes, so that `make -j check` still lints first.
+check:
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory test
+
+bench:
+	@contrib/setup.sh system python
+	$(PYTHON) -m contrib.bench $(ARGS)
+
+torture:
+	@contrib/setup.sh system python
+	$(PYTHON) -m contrib.torture $(ARGS)
+
+clean:
+	rm -rf .venv build dist archivefs.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# The demo: writes a sample site as an archive, mounts it, looks at it with ordinary tools, copies it out
+# and unmounts.  `make demo` sets up what it needs.  Nothing is left behind, whatever happens.
+set -euo pipefail
+cd -P "$(dirname "${BASH_SOURCE[0]}")/../.."
+export PATH="$PWD/.venv/bin:$PATH"
+export LC_ALL=C.UTF-8
+
+[ -e /dev/fuse ] || {
+    echo "demo: there is no /dev/fuse here; 'archivefs doctor' says what to do" >&2
+    exit 1
+}
+
+work="$(mktemp -d)"
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+clean_up() {
+    local status=$? point
+    cd /
+    for point in "$work"/*/; do
+        ! mountpoint -q "$point" || fusermount3 -u "$point" || fusermount3 -uz "$point" || true
+    done
+    rm -rf --one-file-system "$work"
+    exit "$status"
+}
+
+title() {
+    printf '\n== %s\n' "$1"
+}
+
+# Show a command as it would be typed, and run it.
+show() {
+    printf '$ %s\n' "$1"
+    bash -euo pipefail -c "$1"
+}
+
+python -m tests.samples.site "$work" >/dev/null
+cd "$work"
+
+title "A website in a zip"
+show "archivefs mount site.zip site"
+show "find site -type f | sort"
+show "grep -r lighthouse site"
+show "getfattr -d site/index.html"
+show "rsync -aX site/ copy/ && diff -r site copy && echo the copy is the same"
+show "archivefs umount site"
+
+title "Done"
