@@ -1,0 +1,80 @@
+"""MemberStream: the content of one member from its beginning, checked on the way.
+
+Used by ``members.py``.  A stream belongs to one thread at a time; a copy of it is independent.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+from archivefs.errors import ArchiveError, CorruptMember
+from archivefs.zips.codecs import Packed, open_decoder
+from archivefs.zips.directory import ZipDirectory
+
+_LZMA_END_MARKED = 2
+
+
+class MemberStream:
+    """The plain bytes of member *i*, never more than declared; the last come only when size and CRC are right."""
+
+    __slots__ = ("_decoder", "_directory", "_i", "crc", "position")
+
+    def __init__(self, directory: ZipDirectory, i: int) -> None:
+        self._directory = directory
+        self._i = i
+        self.position = 0
+        self.crc = 0
+        start = directory.locate(i)
+        packed = Packed(directory.source, start, start + directory.compressed_size(i))
+        ends_marked = bool(directory.flags(i) & _LZMA_END_MARKED)
+        try:
+            self._decoder = open_decoder(directory.method(i), packed, size=directory.size(i), ends_marked=ends_marked)
+            if directory.size(i) == 0:
+                self._check_end()
+        except ArchiveError as error:
+            raise self._named(error) from error
+
+    @property
+    def weight(self) -> int:
+        """What a copy takes in memory; 0 if there can be none."""
+        return self._decoder.weight
+
+    def read(self, limit: int) -> bytes:
+        """The next bytes, at most *limit*; nothing at the end.  Raises CorruptMember."""
+        size = self._directory.size(self._i)
+        if self.position == size:
+            return b""
+        try:
+            piece = self._decoder.read(min(limit, size - self.position))
+            if not piece:
+                raise CorruptMember(f"its data end after {self.position} of {size} bytes")
+            self.crc = zlib.crc32(piece, self.crc)
+            self.position += len(piece)
+            if self.position == size:
+                self._check_end()
+        except ArchiveError as error:
+            raise self._named(error) from error
+        return piece
+
+    def copy(self) -> MemberStream | None:
+        """An independent stream at the same place, where the method allows it."""
+        decoder = self._decoder.copy()
+        if decoder is None:
+            return None
+        twin = MemberStream.__new__(MemberStream)
+        twin._directory, twin._i, twin._decoder = self._directory, self._i, decoder
+        twin.position, twin.crc = self.position, self.crc
+        return twin
+
+    def _check_end(self) -> None:
+        if self._decoder.read(1):
+            raise CorruptMember(f"its data go on after the {self.position} bytes declared")
+        if self.crc != self._directory.crc(self._i):
+            raise CorruptMember("its CRC is wrong")
+        self._directory.mark_verified(self._i)
+
+    def _named(self, error: ArchiveError) -> ArchiveError:
+        """The same error, saying which member it is about."""
+        if error.member:
+            return error
+        return type(error)(error.problem, archive=self._directory.path, member=self._directory.name(self._i))
