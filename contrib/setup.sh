@@ -83,7 +83,7 @@ set_up_python() {
     fi
     make_environment
     echo "setup: installing archivefs and its tools in .venv"
-    .venv/bin/python -m pip --disable-pip-version-check install --quiet --editable '.[all,dev]'
+    .venv/bin/python -m pip --disable-pip-version-check install -qq --editable '.[all,dev]'
     printf '%s\n' "$wanted" >.venv/archivefs.stamp
 }
 
