@@ -312,7 +312,14 @@ class Driver:
         file = self.files.get(handle)
         if file.stuck:
             raise OperationTimedOut(f"a read of inode {file.inode} is still waiting")
-        return file.reader.read_at(offset, size)
+        try:
+            return file.reader.read_at(offset, size)
+        finally:
+            file.stuck = False
+
+    def mark_stuck(self, handle: int) -> None:
+        """A read of this file did not come back in time: fail others at once until it does."""
+        self.files.get(handle).stuck = True
 
     def opendir(self, node: Node) -> int:
         """Open a directory."""

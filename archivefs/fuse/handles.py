@@ -10,7 +10,7 @@ a ``DirectoryHandle`` has a lock of its own, since the kernel may read one direc
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 
 from archivefs.errors import StaleNode
@@ -30,7 +30,7 @@ class OpenFile:
         self.node = node
         self.reader = reader
         self.count = 1
-        self.stuck = 0
+        self.stuck = False
 
 
 class OpenFiles:
@@ -104,54 +104,50 @@ class OpenFiles:
 class DirectoryHandle:
     """A listing by offset.  Entry number n (from 0) has offset n; asking for offset n yields from there on.
 
-    The kernel reads forward, refuses the entry that no longer fits and asks for it again, and goes back to 0
-    on rewinddir.  ``seekdir`` may lead to any offset seen before.
+    Entries are fetched a page at a time and the page is kept, because the kernel refuses what no longer fits and
+    asks for it again.  Of the pages before only the last name is remembered, so that ``seekdir`` may
+    go back; ``rewinddir`` (offset 0) lists anew.
     """
 
     def __init__(self, directory: Directory) -> None:
         self.directory = directory
         self.lock = threading.Lock()
-        self._pages: list[str] = []
-        """The last name of each whole page, so that page p begins after ``_pages[p - 1]``."""
-        self._iterator: Iterator[Entry] | None = None
-        self._position = 0
-        self._held: Entry | None = None
-        """The entry number ``_position``, when the iterator has already given it."""
+        self._last_names: list[str] = []
+        """The last name of each whole page met, so that page p begins after ``_last_names[p - 1]``."""
+        self._iterator: Iterator[Entry] = iter(())
+        self._page: list[Entry] = []
+        self._page_number = -1
 
     def entries(self, offset: int) -> Iterator[tuple[int, Entry]]:
-        """(offset of the next, entry) from *offset* on.  Hold ``lock`` while using it.
-
-        An entry the caller has no room for is asked for again by its offset: it is held back, so nothing
-        is fetched twice.
-        """
-        if offset != self._position or self._iterator is None:
-            self._seek(offset)
-        while True:
-            entry = self._held if self._held is not None else next(self._iterator or iter(()), None)
-            if entry is None:
+        """(offset of the next, entry) from *offset* on.  Hold ``lock`` while using it."""
+        if offset == 0:
+            self._page_number = -1
+        while self._load(offset // PAGE):
+            for entry in self._page[offset % PAGE :]:
+                offset += 1
+                yield offset, entry
+            if offset % PAGE:
                 return
-            self._held = entry
-            yield self._position + 1, entry
-            self._taken(entry)
 
-    def _taken(self, entry: Entry) -> None:
-        self._held = None
-        self._position += 1
-        if self._position % PAGE == 0 and self._position // PAGE == len(self._pages) + 1:
-            self._pages.append(entry.name)
-
-    def _seek(self, offset: int) -> None:
-        page = min(offset // PAGE, len(self._pages))
-        after = self._pages[page - 1] if page else None
-        self._iterator = iter(self.directory.entries(after))
-        self._held = None
-        self._position = page * PAGE
-        for entry in islice(self._iterator, offset - self._position):
-            self._taken(entry)
-        if self._position != offset:
-            # Past the end, or the directory has shrunk: nothing more to list.
-            self._iterator = iter(())
-            self._position = offset
+    def _load(self, number: int) -> bool:
+        """Make page *number* the current one; False when there is none."""
+        if number == self._page_number:
+            return True
+        if number == 0 or number != self._page_number + 1:
+            # Another page than the next one: begin after the last name of the nearest page known before it.
+            known = min(number, len(self._last_names))
+            after = self._last_names[known - 1] if known else None
+            self._iterator = iter(self.directory.entries(after))
+            self._page_number = known - 1
+        while self._page_number < number:
+            self._page = list(islice(self._iterator, PAGE))
+            if not self._page:
+                self._page_number = -1
+                return False
+            self._page_number += 1
+            if len(self._page) == PAGE and self._page_number == len(self._last_names):
+                self._last_names.append(self._page[-1].name)
+        return True
 
 
 class Directories:
@@ -179,7 +175,3 @@ class Directories:
     def release(self, handle: int) -> None:
         """Give a handle back."""
         self._by_handle.pop(handle, None)
-
-
-ReadyCallback = Callable[[], None]
-"""Called once by a transport when the mount can be used."""

@@ -1,0 +1,271 @@
+"""The life of a mount: checks, detaching, the choice of transport, signals, and the end.
+
+The order matters: fork first and open second (neither threads nor SQLite connections survive a fork), and say
+"ready" last, so that the command returns 0 only when the mount can be used.
+
+The main thread waits for signals; the transport serves from a thread of its own.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import signal
+import stat
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
+
+from archivefs.caches import ByteCache
+from archivefs.errors import ArchiveError, MissingLibrary, MountRefused
+from archivefs.fuse.driver import Driver
+from archivefs.fuse.options import MountOptions
+from archivefs.fuse.transport import Transport
+from archivefs.fuse.unmount import mounted_at, unmount
+from archivefs.tree import Tree
+
+log = logging.getLogger("archivefs.fuse")
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+LEAVE_S = 5.0
+"""How long the end may take once asked for; then the process leaves with what still hangs."""
+
+
+def _fusepy() -> type[Transport]:
+    from archivefs.fuse.fusepy import FusepyTransport
+
+    return FusepyTransport
+
+
+TRANSPORTS: dict[str, Callable[[], type[Transport]]] = {"fusepy": _fusepy}
+"""The ways to the kernel, best first; each is imported when it is used."""
+
+
+class TransportUnavailable(MountRefused):
+    """This way to the kernel does not work here."""
+
+
+def transports_for(asked: str) -> list[str]:
+    """The transports to try, in order: the one asked for, or all of them for ``auto``."""
+    if asked == "auto":
+        return list(TRANSPORTS)
+    if asked not in TRANSPORTS:
+        raise MountRefused(f"there is no transport {asked!r}", advice=f"known are {', '.join(TRANSPORTS)}")
+    return [asked]
+
+
+# -- the mount point --
+
+
+@contextmanager
+def prepared(mountpoint: str) -> Iterator[None]:
+    """Make sure *mountpoint* is an empty directory; one that was missing is created, and removed afterwards."""
+    created = False
+    try:
+        state = os.stat(mountpoint)
+    except FileNotFoundError:
+        created = _create(mountpoint)
+    except OSError as error:
+        raise _unusable(mountpoint, error) from None
+    else:
+        if not stat.S_ISDIR(state.st_mode):
+            raise MountRefused("the mount point is not a directory", archive=mountpoint)
+        if _occupied(mountpoint):
+            raise MountRefused("the mount point is not empty", archive=mountpoint, advice="name an empty or new folder")
+    try:
+        yield
+    finally:
+        if created:
+            with suppress(OSError):
+                os.rmdir(mountpoint)
+
+
+def _create(mountpoint: str) -> bool:
+    try:
+        os.mkdir(mountpoint)
+    except OSError as error:
+        raise MountRefused(f"the mount point cannot be created: {error.strerror}", archive=mountpoint) from None
+    return True
+
+
+def _occupied(mountpoint: str) -> bool:
+    try:
+        with os.scandir(mountpoint) as entries:
+            return next(entries, None) is not None
+    except OSError as error:
+        raise _unusable(mountpoint, error) from None
+
+
+def _unusable(mountpoint: str, error: OSError) -> MountRefused:
+    if error.errno == errno.ENOTCONN:
+        return MountRefused(
+            "the driver of an earlier mount there has died",
+            archive=mountpoint,
+            advice=f"run: archivefs umount {mountpoint}",
+        )
+    return MountRefused(f"the mount point cannot be used: {error.strerror}", archive=mountpoint)
+
+
+def refuse_inside(mountpoint: str, sources: list[str]) -> None:
+    """Raise MountRefused when the mount point is an archive or lies inside one: it would show itself."""
+    at = os.path.realpath(mountpoint)
+    for source in sources:
+        real = os.path.realpath(source)
+        if at == real or at.startswith(real.rstrip("/") + "/"):
+            raise MountRefused(
+                "the mount point lies inside the archive", archive=mountpoint, advice="name another folder"
+            )
+
+
+# -- serving --
+
+
+class Mounting:
+    """One mount from its beginning to its end; ``run`` returns the exit code."""
+
+    def __init__(
+        self,
+        *,
+        open_tree: Callable[[ByteCache], Tree],
+        cache: ByteCache,
+        mountpoint: str,
+        options: MountOptions,
+        on_ready: Callable[[], None],
+    ) -> None:
+        self._open_tree = open_tree
+        self._cache = cache
+        self._mountpoint = mountpoint
+        self._options = options
+        self._on_ready = on_ready
+        self._events: SimpleQueue[object] = SimpleQueue()
+        """Numbers of signals, ``None`` for the end of the transport, or the error that ended it."""
+
+    def run(self) -> int:
+        """Open the archive, mount it, serve until it is unmounted or a signal comes, close it."""
+        tree = self._open_tree(self._cache)
+        driver = Driver(tree, self._options, self._cache)
+        logging.getLogger("archivefs").addHandler(driver.problems)
+        try:
+            with prepared(self._mountpoint), self._signals():
+                return self._serve_by_first_that_works(driver)
+        finally:
+            _within(LEAVE_S, driver.close)
+            logging.getLogger("archivefs").removeHandler(driver.problems)
+
+    def _serve_by_first_that_works(self, driver: Driver) -> int:
+        names = transports_for(self._options.transport)
+        for name in names:
+            try:
+                return self._serve(TRANSPORTS[name]()(driver, self._mountpoint))
+            except (TransportUnavailable, MissingLibrary) as error:
+                if name == names[-1]:
+                    raise
+                log.info("transport %s: %s", name, error)
+        raise AssertionError("transports_for() gives at least one")
+
+    def _serve(self, transport: Transport) -> int:
+        def serve() -> None:
+            try:
+                transport.serve(self._on_ready)
+                self._events.put(None)
+            except BaseException as error:  # handed to the main thread, whatever it is
+                self._events.put(error)
+
+        threading.Thread(target=serve, daemon=True, name="archivefs-transport").start()
+        event = self._events.get()
+        if isinstance(event, signal.Signals):
+            event = self._stop(transport)
+        if isinstance(event, BaseException):
+            raise event
+        return 0
+
+    def _stop(self, transport: Transport) -> object:
+        """Unmount because of a signal; a second signal, or no end within a few seconds, leaves at once."""
+        threading.Thread(target=self._stop_or_complain, args=(transport,), daemon=True).start()
+        with suppress(Empty):
+            event = self._events.get(timeout=LEAVE_S)
+            if not isinstance(event, signal.Signals):
+                return event
+        if mounted_at(self._mountpoint) is not None:
+            with suppress(ArchiveError):
+                unmount(self._mountpoint, lazy=True)
+        return None
+
+    def _stop_or_complain(self, transport: Transport) -> None:
+        try:
+            transport.stop()
+        except Exception as error:
+            log.error("unmount: %s", error)
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Signals become events; SimpleQueue.put may be called from a handler."""
+        before = {number: signal.signal(number, self._on_signal) for number in SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _on_signal(self, number: int, _frame: object) -> None:
+        self._events.put(signal.Signals(number))
+
+
+def _within(limit_s: float, action: Callable[[], None]) -> None:
+    """Run *action*, but wait no longer than *limit_s*: a source that hangs must not keep the process."""
+    thread = threading.Thread(target=action, daemon=True)
+    thread.start()
+    thread.join(limit_s)
+
+
+# -- detaching --
+
+
+def detached(run: Callable[[Callable[[], None]], int]) -> int:
+    """Run *run* in a process of its own; return 0 when it says it is ready, or its exit code when it ends before.
+
+    The child keeps this terminal for messages until it is ready, and leaves it then.
+    """
+    reading, writing = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if os.fork():
+        os.close(writing)
+        with open(reading, "rb") as pipe:
+            said = pipe.read(1)
+        return said[0] if said else 1
+    os.close(reading)
+    os.setsid()
+
+    told = False
+
+    def tell(code: int) -> None:
+        nonlocal told
+        if not told:
+            told = True
+            os.write(writing, bytes([code]))
+            os.close(writing)
+
+    def ready() -> None:
+        _leave_terminal()
+        tell(0)
+
+    code = 1
+    try:
+        code = run(ready)
+    finally:
+        sys.stderr.flush()
+        tell(code or 1)
+        os._exit(code)
+
+
+def _leave_terminal() -> None:
+    os.chdir("/")
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(null, number)
+    if null > 2:
+        os.close(null)
