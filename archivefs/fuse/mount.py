@@ -224,42 +224,39 @@ def _within(limit_s: float, action: Callable[[], None]) -> None:
 # -- detaching --
 
 
-def detached(run: Callable[[Callable[[], None]], int]) -> int:
-    """Run *run* in a process of its own; return 0 when it says it is ready, or its exit code when it ends before.
+def detach() -> Callable[[], None]:
+    """Go on in a process of its own; returns there, with what is to be called when the mount is ready.
 
-    The child keeps this terminal for messages until it is ready, and leaves it then.
+    The process that was called waits and ends with 0 once the child is ready, or with the child's exit code when it
+    ends before.  The child keeps the terminal for messages until then.
     """
     reading, writing = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
-    if os.fork():
+    child = os.fork()
+    if child:
         os.close(writing)
-        with open(reading, "rb") as pipe:
-            said = pipe.read(1)
-        return said[0] if said else 1
+        os._exit(_outcome(child, reading))
     os.close(reading)
     os.setsid()
 
-    told = False
-
-    def tell(code: int) -> None:
-        nonlocal told
-        if not told:
-            told = True
-            os.write(writing, bytes([code]))
-            os.close(writing)
-
     def ready() -> None:
         _leave_terminal()
-        tell(0)
+        os.write(writing, b"\n")
+        os.close(writing)
 
-    code = 1
-    try:
-        code = run(ready)
-    finally:
-        sys.stderr.flush()
-        tell(code or 1)
-        os._exit(code)
+    return ready
+
+
+def _outcome(child: int, reading: int) -> int:
+    """0 when the child says it is ready, its exit code when it ends without a word."""
+    while True:
+        try:
+            if os.read(reading, 1):
+                return 0
+            return abs(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        except KeyboardInterrupt:
+            os.kill(child, signal.SIGINT)
 
 
 def _leave_terminal() -> None:

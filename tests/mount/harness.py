@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,25 +42,22 @@ class Mount:
         transport: str = "auto",
         options: str = "",
         arguments: Sequence[str] = (),
-        env: dict[str, str] | None = None,
-        cwd: Path | str | None = None,
-        user: int | None = None,
+        python: str = sys.executable,
+        **more: Any,
     ) -> None:
         self.path = Path(at)
         self._stderr = tempfile.TemporaryFile()  # not a pipe, which could fill up and stop the driver
+        self._said = ""
         ready, told = os.pipe()
         words = ",".join(word for word in (f"transport={transport}", options) if word)
-        command = [sys.executable, "-m", "archivefs", "mount", "-f", "--ready-fd", str(told), "-o", words, *arguments]
+        command = [python, "-m", "archivefs", "mount", "-f", "--ready-fd", str(told), "-o", words, *arguments]
         try:
             self.process = subprocess.Popen(
                 [*command, *map(str, sources), str(at)],
-                stdin=subprocess.DEVNULL,
                 stdout=self._stderr,
                 stderr=self._stderr,
                 pass_fds=[told],
-                env={**os.environ, **(env or {})},
-                cwd=cwd,
-                user=user,
+                **{"stdin": subprocess.DEVNULL, **more},
             )
         finally:
             os.close(told)
@@ -78,8 +76,10 @@ class Mount:
 
     def said(self) -> str:
         """What the driver has written so far."""
-        self._stderr.seek(0)
-        return self._stderr.read().decode("utf-8", "backslashreplace")
+        if not self._stderr.closed:
+            self._stderr.seek(0)
+            self._said = self._stderr.read().decode("utf-8", "backslashreplace")
+        return self._said
 
     def is_mounted(self) -> bool:
         """Is there a mount at the mount point?"""
@@ -111,6 +111,8 @@ class Mount:
             self.process.wait()
         if self.is_mounted():
             subprocess.run(["fusermount3", "-uz", str(self.path)], capture_output=True, timeout=5, check=False)
+        self.said()
+        self._stderr.close()
 
 
 @contextlib.contextmanager

@@ -1,0 +1,135 @@
+"""``archivefs mount``: from the words of the command line to a mount."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import click
+
+from archivefs import options as option_words
+from archivefs.caches import ByteCache
+from archivefs.cli.shared import OpenRequest, opening_options
+from archivefs.cli.sources import Plan, plan
+from archivefs.compose import SubTree
+from archivefs.fuse.options import MOUNT8_WORDS, MOUNT_OPTIONS, OPEN_OPTIONS, MountOptions
+from archivefs.options import Option
+from archivefs.tree import Tree
+
+GENERAL = (*MOUNT_OPTIONS, *OPEN_OPTIONS)
+
+
+def _epilog() -> str:
+    rows = "\n".join(f"  {_shown(option):<34}{option.help}" for option in GENERAL)
+    return (
+        f"\b\nOptions of a mount (-o), beside those that archivefs formats lists:\n{rows}\n\n"
+        "\b\nExamples:\n  archivefs mount site.zip /mnt/site\n"
+        "  archivefs mount -o umask=077 monday.zip tuesday.zip /mnt/both\n  archivefs umount /mnt/site\n\n"
+        "Exit codes: 0 mounted and usable, 1 it cannot be mounted there, 2 usage or an archive that cannot be read."
+    )
+
+
+def _shown(option: Option) -> str:
+    return option.name if option.parse is None else f"{option.name}={option.metavar}"
+
+
+@click.command("mount", epilog=_epilog())
+@click.argument("sources", nargs=-1, required=True, metavar="ARCHIVE...")
+@click.argument("mountpoint", metavar="MOUNTPOINT")
+@opening_options
+@click.option("-f", "--foreground", is_flag=True, help="Stay in the foreground; Ctrl-C unmounts.")
+@click.option("--ready-fd", type=int, metavar="N", help="Write a byte to this descriptor when the mount is usable.")
+@click.option("--subdir", metavar="PATH", help="Show this folder of the archive as the root.")
+def command(
+    sources: Sequence[str],
+    mountpoint: str,
+    request: OpenRequest,
+    foreground: bool,
+    ready_fd: int | None,
+    subdir: str | None,
+) -> None:
+    """Mount an archive as a folder.
+
+    The folder is created if it is missing, and removed again at the end. Several archives become a folder
+    each; a folder of archives shows every archive in it. The command returns when the mount can be used.
+    """
+    from archivefs.fuse.mount import Mounting, detach, refuse_inside
+
+    at = os.path.abspath(mountpoint)
+    words, no_exec = without_mount8_words(request.option_texts)
+    planned = plan(sources, replace(request, option_texts=tuple(words)), general=GENERAL)
+    refuse_inside(at, [source.path for source in planned.sources])
+    options = _mount_options(planned, words, no_exec=no_exec)
+    detached = None if foreground else detach()
+
+    def ready() -> None:
+        if detached is not None:
+            detached()
+        _tell(ready_fd)
+
+    mounting = Mounting(
+        open_tree=lambda cache: _open(planned, cache, options, subdir),
+        cache=ByteCache(planned.settings.general["cache_size"]),
+        mountpoint=os.path.join(os.path.realpath(os.path.dirname(at)), os.path.basename(at)),
+        options=options,
+        on_ready=ready,
+    )
+    _leave(mounting.run())
+
+
+def without_mount8_words(texts: Sequence[str]) -> tuple[list[str], bool]:
+    """The option words less those that only mount(8) needs; and whether ``noexec`` was the last of its kind."""
+    kept: list[str] = []
+    no_exec = False
+    for word in (word for text in texts for word in option_words.split(text)):
+        if word in ("exec", "noexec"):
+            no_exec = word == "noexec"
+        elif word not in MOUNT8_WORDS and not word.startswith(("x-", "comment=")):
+            kept.append(word.replace(",", "\\,"))
+    return kept, no_exec
+
+
+def _mount_options(planned: Plan, words: Sequence[str], *, no_exec: bool) -> MountOptions:
+    values = dict(planned.settings.general)
+    source = ", ".join(source.path for source in planned.sources)
+    pairs = (word.replace("\\,", ",").partition("=") for word in words)
+    options = MountOptions.from_values(
+        values,
+        fsname=values.get("fsname") or source,
+        source=source,
+        format=planned.format_name,
+        no_exec=no_exec,
+        shown={name: value if equals else True for name, equals, value in pairs},
+    )
+    if options.read_write:
+        planned.check_writable()
+    return options
+
+
+def _open(planned: Plan, cache: ByteCache, options: MountOptions, subdir: str | None) -> Tree:
+    tree = planned.open(cache=cache, read_write=options.read_write)
+    if not subdir:
+        return tree
+    try:
+        return SubTree(tree, [name for name in subdir.split("/") if name])
+    except BaseException:
+        tree.close()
+        raise
+
+
+def _tell(ready_fd: int | None) -> None:
+    if ready_fd is not None:
+        with suppress(OSError):
+            os.write(ready_fd, b"\n")
+            os.close(ready_fd)
+
+
+def _leave(code: int) -> None:
+    """End the process at once: an operation that hangs in its thread must not keep it."""
+    with suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)
