@@ -23,7 +23,7 @@ from archivefs.caches import ByteCache
 from archivefs.errors import ArchiveError, MissingLibrary, MountRefused
 from archivefs.fuse.driver import Driver
 from archivefs.fuse.options import MountOptions
-from archivefs.fuse.transport import Transport
+from archivefs.fuse.transport import Transport, TransportUnavailable
 from archivefs.fuse.unmount import mounted_at, unmount
 from archivefs.tree import Tree
 
@@ -42,10 +42,6 @@ def _fusepy() -> type[Transport]:
 
 TRANSPORTS: dict[str, Callable[[], type[Transport]]] = {"fusepy": _fusepy}
 """The ways to the kernel, best first; each is imported when it is used."""
-
-
-class TransportUnavailable(MountRefused):
-    """This way to the kernel does not work here."""
 
 
 def transports_for(asked: str) -> list[str]:

@@ -6,7 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ClassVar
 
+from archivefs.errors import MountRefused
 from archivefs.fuse.driver import Driver
+
+
+class TransportUnavailable(MountRefused):
+    """This way to the kernel does not work here."""
 
 
 class Transport(ABC):

@@ -19,6 +19,8 @@ class Mount(NamedTuple):
     mountpoint: str
     type: str
     source: str
+    number: str = ""
+    """The number of its device, which tells it from an earlier mount at the same place."""
 
 
 def mounts() -> list[Mount]:
@@ -28,7 +30,8 @@ def mounts() -> list[Mount]:
         for line in table:
             words, _, rest = line.partition(b" - ")
             kind, source = rest.split()[:2]
-            found.append(Mount(_unescaped(words.split()[4]), _unescaped(kind), _unescaped(source)))
+            number, _, where = words.split()[2:5]
+            found.append(Mount(_unescaped(where), _unescaped(kind), _unescaped(source), number.decode("ascii")))
     return found
 
 
