@@ -1,0 +1,158 @@
+"""``archivefs doctor``: does mounting work on this machine, and if not, what mends it?
+
+Nothing is imported that could fail on a machine without libfuse, and nothing is mounted.
+"""
+
+from __future__ import annotations
+
+import ctypes.util
+import importlib.util
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from archivefs import registry
+from archivefs.cli.shared import cli_command, json_option
+from archivefs.cli.shown import json_text, write
+from archivefs.errors import quoted
+from archivefs.fuse.mount import TRANSPORTS
+
+DEVICE = "/dev/fuse"
+CONFIGURATION = "/etc/fuse.conf"
+
+OK, NOTE, PROBLEM = "ok", "note", "problem"
+
+
+class Check(NamedTuple):
+    """One line of the answer."""
+
+    name: str
+    state: str
+    """``ok``, ``note`` (something is missing that a mount can do without) or ``problem``."""
+    message: str
+    mend: str = ""
+    """The command that mends it."""
+
+
+@cli_command("doctor", example="archivefs doctor")
+@json_option
+def command(as_json: bool) -> int:
+    """Check whether mounting works on this machine.
+
+    Every line says what was found and, where something is missing, the command that mends it.  The exit code
+    is 1 if mounting would not work.
+    """
+    checks = list(_checks())
+    if as_json:
+        write(json_text([check._asdict() for check in checks], indent=2))
+    else:
+        for check in checks:
+            mend = f"; mend it with: {check.mend}" if check.mend else ""
+            write(quoted(f"{check.state:7}  {check.name}: {check.message}{mend}"))
+    return int(any(check.state == PROBLEM for check in checks))
+
+
+def _checks() -> Iterator[Check]:
+    device, helper = _device(), _helper()
+    library, binding = _library(), _binding()
+    works = {
+        "kernel": device.state == OK and helper.state != PROBLEM,
+        "fusepy": all(check.state == OK for check in (device, library, binding)),
+    }
+    usable = [name for name in TRANSPORTS if works.get(name, True)]
+    yield device
+    yield helper
+    # fusepy is only one way to the kernel: where another works, it can be done without.
+    yield _softened(library) if usable else library
+    yield _softened(binding) if usable else binding
+    yield _transport(usable)
+    yield _allow_other()
+    yield _zstandard()
+    yield from _formats()
+
+
+# -- what a mount needs --
+
+
+def _device() -> Check:
+    try:
+        mode = os.stat(DEVICE).st_mode
+    except OSError:
+        return Check("device", PROBLEM, f"{DEVICE} is missing", "sudo modprobe fuse")
+    if not stat.S_ISCHR(mode):
+        return Check("device", PROBLEM, f"{DEVICE} is no device", f"sudo rm {DEVICE} && sudo modprobe fuse")
+    try:
+        os.close(os.open(DEVICE, os.O_RDWR | os.O_CLOEXEC))
+    except PermissionError:
+        return Check("device", PROBLEM, f"you may not use {DEVICE}", f"sudo chmod 666 {DEVICE}")
+    except OSError as error:
+        return Check("device", PROBLEM, f"{DEVICE} does not open: {error.strerror}", "sudo modprobe fuse")
+    return Check("device", OK, f"{DEVICE} can be used")
+
+
+def _helper() -> Check:
+    path = shutil.which("fusermount3") or shutil.which("fusermount")
+    root = os.geteuid() == 0
+    if path is None:
+        message = "fusermount3 is missing, and only root can do without"
+        return Check("fusermount", NOTE if root else PROBLEM, message, "sudo apt install fuse3")
+    if not root and not os.stat(path).st_mode & stat.S_ISUID:
+        return Check("fusermount", PROBLEM, f"{path} does not run as root", f"sudo chmod u+s {path}")
+    return Check("fusermount", OK, path)
+
+
+def _library() -> Check:
+    name = os.environ.get("FUSE_LIBRARY_PATH") or ctypes.util.find_library("fuse")
+    if name is None:
+        return Check("libfuse", PROBLEM, "libfuse 2, which fusepy needs, is missing", "sudo apt install libfuse2")
+    return Check("libfuse", OK, name)
+
+
+def _binding() -> Check:
+    if importlib.util.find_spec("fuse") is None:
+        return Check("binding", PROBLEM, "fusepy is missing", "pip install fusepy")
+    return Check("binding", OK, "fusepy is installed")
+
+
+def _transport(usable: list[str]) -> Check:
+    if not usable:
+        return Check("transport", PROBLEM, "there is no way to the kernel: see above")
+    return Check("transport", OK, f"a mount would use {usable[0]}")
+
+
+def _softened(check: Check) -> Check:
+    return check._replace(state=NOTE) if check.state == PROBLEM else check
+
+
+# -- what a mount can do without --
+
+
+def _allow_other() -> Check:
+    if os.geteuid() == 0:
+        return Check("allow_other", OK, "root may use it")
+    try:
+        with open(CONFIGURATION, encoding="utf-8", errors="replace") as file:
+            allowed = any(line.strip() == "user_allow_other" for line in file)
+    except OSError:
+        allowed = False
+    if allowed:
+        return Check("allow_other", OK, f"{CONFIGURATION} allows it")
+    mend = f"echo user_allow_other | sudo tee -a {CONFIGURATION}"
+    return Check("allow_other", NOTE, f"{CONFIGURATION} does not allow -o allow_other and allow_root", mend)
+
+
+def _zstandard() -> Check:
+    if importlib.util.find_spec("zstandard") is None:
+        message = "zstandard is missing, so members compressed with it cannot be read"
+        return Check("zstandard", NOTE, message, "pip install 'archivefs[zstd]'")
+    return Check("zstandard", OK, "members compressed with it can be read")
+
+
+def _formats() -> Iterator[Check]:
+    for format in registry.formats().values():
+        missing = format.unavailable() if format.unavailable else None
+        yield Check(f"format {format.name}", NOTE if missing else OK, missing or format.summary)
+    for plugin in registry.broken():
+        yield Check(f"format {plugin.name}", NOTE, str(plugin))

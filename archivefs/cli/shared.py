@@ -1,0 +1,128 @@
+"""What the commands have in common: how they are declared, --debug, and the options for opening an archive."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from archivefs.errors import quoted
+
+EXIT_CODES = "Exit codes: 0 done, 1 findings or failure, 2 usage or an archive that cannot be read."
+
+Function = Callable[..., Any]
+
+
+@dataclass
+class Running:
+    """What is known of the command that runs."""
+
+    debug: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenRequest:
+    """What ``--format``, ``-o`` and ``--external`` said."""
+
+    format: str | None = None
+    option_texts: tuple[str, ...] = ()
+    externals: tuple[str, ...] = ()
+
+
+def cli_command(name: str, *, example: str) -> Callable[[Function], click.Command]:
+    """Declare a command; *example*, a line or more, and the exit codes end its help."""
+    lines = "\n".join(f"  {line}" for line in example.splitlines())
+    return click.command(name, epilog=f"\b\nExample:\n{lines}\n\n{EXIT_CODES}")
+
+
+def opening_options(function: Function) -> Function:
+    """Give a command the options for opening an archive, as one OpenRequest called ``request``."""
+
+    @functools.wraps(function)
+    def with_request(*args: Any, format: str | None, option_texts: Any, externals: Any, **more: Any) -> Any:
+        request = OpenRequest(format=format, option_texts=tuple(option_texts), externals=tuple(externals))
+        return function(*args, request=request, **more)
+
+    for decorate in reversed(_OPENING_OPTIONS):
+        with_request = decorate(with_request)
+    return with_request
+
+
+_OPENING_OPTIONS = (
+    click.option("--format", metavar="NAME", help="Take it for this format instead of looking what it is."),
+    click.option(
+        "-o",
+        "option_texts",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="An option of the format, or several with commas between; archivefs formats lists them.",
+    ),
+    click.option(
+        "--external",
+        "externals",
+        metavar="PATH",
+        multiple=True,
+        help="An archive or folder that holds what this one leaves out; may be given again.",
+    ),
+)
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+# -- debugging --
+
+
+def add_debug_option(command: click.Command) -> click.Command:
+    """Give *command*, and the commands in it, ``-d`` and ``--debug``, unless it has them."""
+    if not any("--debug" in parameter.opts for parameter in command.params):
+        taken = {name for parameter in command.params for name in parameter.opts}
+        names = ["--debug"] if "-d" in taken else ["-d", "--debug"]
+        command.params.append(
+            click.Option(
+                names,
+                is_flag=True,
+                expose_value=False,
+                is_eager=True,
+                callback=_start_debugging,
+                help="Show details and tracebacks.",
+            )
+        )
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            add_debug_option(inner)
+    return command
+
+
+def _start_debugging(ctx: click.Context, _parameter: click.Parameter, on: bool) -> None:
+    running = ctx.find_root().obj
+    if not on or not isinstance(running, Running):
+        return
+    running.debug = True
+    logger = logging.getLogger("archivefs")
+    logger.setLevel(logging.DEBUG)
+    for handler in logger.handlers:
+        handler.setLevel(logging.DEBUG)
+
+
+def debugging() -> bool:
+    """Was ``--debug`` given to the command that runs?"""
+    ctx = click.get_current_context(silent=True)
+    running = ctx.find_root().obj if ctx else None
+    return isinstance(running, Running) and running.debug
+
+
+# -- messages --
+
+
+def tell(message: str) -> None:
+    """A message on stderr: one line, with our name in front."""
+    click.echo(f"archivefs: {quoted(message)}", err=True)
+
+
+def one_line(text: str) -> str:
+    """*text* with every stretch of white space as one space."""
+    return " ".join(text.split())
