@@ -10,6 +10,7 @@
      ├── NotSupported             the format gives this no meaning
      ├── TreeReadOnly             a change to what cannot be changed
      ├── NameNotAllowed           a name the format cannot hold
+     │    ├── NameNotHeld         well-formed, but the format has no way to write it
      │    └── NameTooLong
      ├── AlreadyExists
      ├── DirectoryNotEmpty
@@ -58,12 +59,15 @@ class ArchiveError(Exception):
         archive: str | os.PathLike[str] = "",
         member: str | bytes = "",
         advice: str = "",
+        code: str = "",
     ) -> None:
         super().__init__(problem)
         self.problem = problem or type(self).default_problem()
         self.archive = os.fspath(archive)
         self.member = member
         self.advice = advice
+        self.code = code
+        """What ``verify`` calls it, where the format has a word for it."""
 
     @classmethod
     def default_problem(cls) -> str:
@@ -130,6 +134,10 @@ class TreeReadOnly(ArchiveError):
 
 class NameNotAllowed(ArchiveError):
     """The format cannot hold that name."""
+
+
+class NameNotHeld(NameNotAllowed):
+    """The format has no way to write that name."""
 
 
 class NameTooLong(NameNotAllowed):

@@ -210,18 +210,18 @@ class ZipDirectory:
         self._check_overlap(i, end)
         return data
 
-    def corrupt(self, i: int, problem: str) -> CorruptMember:
+    def corrupt(self, i: int, problem: str, code: str = "zip-header") -> CorruptMember:
         """The error for a damaged member."""
-        return CorruptMember(problem, archive=self.path, member=self.name(i))
+        return CorruptMember(problem, archive=self.path, member=self.name(i), code=code)
 
     def _check_sizes(self, i: int, method: int) -> None:
         size, packed = self.size(i), self.compressed_size(i)
         if _ALL32 in _SIZES.unpack_from(self.records, self.positions[i] + 20) and self._zip64_values(i) is None:
-            raise self.corrupt(i, "its zip64 sizes are missing")
+            raise self.corrupt(i, "its zip64 sizes are missing", "zip-size")
         if method == STORED and size != packed:
-            raise self.corrupt(i, f"stored as {packed} bytes, but {size} are declared")
+            raise self.corrupt(i, f"stored as {packed} bytes, but {size} are declared", "zip-size")
         if method == DEFLATED and size > (packed + 1) * MAX_DEFLATE_RATIO:
-            raise self.corrupt(i, f"{packed} compressed bytes cannot hold the {size} declared")
+            raise self.corrupt(i, f"{packed} compressed bytes cannot hold the {size} declared", "zip-size")
 
     def _data_start(self, i: int) -> int:
         if _U16.unpack_from(self.records, self.positions[i] + 34)[0] not in (0, _ALL16):
@@ -244,10 +244,10 @@ class ZipDirectory:
         offset, order, offsets = self.offset(i), self._in_order(), self._offsets
         first = bisect_left(order, offset, key=offsets.__getitem__)
         if order[first] != i:
-            raise self.corrupt(i, "it lies at the same place as another member")
+            raise self.corrupt(i, "it lies at the same place as another member", "zip-overlap")
         after = bisect_right(order, offset, first, key=offsets.__getitem__)
         if after < len(order) and offsets[order[after]] < end:
-            raise self.corrupt(i, "its data overlap another member's")
+            raise self.corrupt(i, "its data overlap another member's", "zip-overlap")
 
     # -- tables made when first needed --
 

@@ -82,9 +82,9 @@ def find_layout(source: SourceFile) -> Layout:
     for at in (exact or ends)[:MAX_CANDIDATES]:
         problems = []
         if not exact:
-            problems.append(Problem("zip-structure", "", "bytes follow the end of the archive, or its comment is cut"))
+            problems.append(Problem("zip-trailing", "", "bytes follow the end of the archive, or its comment is cut"))
         elif len(exact) > 1:
-            problems.append(Problem("zip-structure", "", "the comment holds another end record; the last one counts"))
+            problems.append(Problem("zip-comment", "", "the comment holds another end record; the last one counts"))
         layout = _layout(source, tail, base, at, problems)
         if layout:
             return layout

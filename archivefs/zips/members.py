@@ -143,7 +143,7 @@ class _StoredReader(Reader):
             self._position = end
         if end == self._extent.length:
             if self._crc != self._directory.crc(self._i):
-                raise self._directory.corrupt(self._i, "its CRC is wrong")
+                raise self._directory.corrupt(self._i, "its CRC is wrong", "zip-crc")
             self._directory.mark_verified(self._i)
 
     def _catch_up(self, offset: int) -> None:

@@ -47,7 +47,7 @@ class MemberStream:
         try:
             piece = self._decoder.read(min(limit, size - self.position))
             if not piece:
-                raise CorruptMember(f"its data end after {self.position} of {size} bytes")
+                raise CorruptMember(f"its data end after {self.position} of {size} bytes", code="zip-size")
             self.crc = zlib.crc32(piece, self.crc)
             self.position += len(piece)
             if self.position == size:
@@ -68,13 +68,16 @@ class MemberStream:
 
     def _check_end(self) -> None:
         if self._decoder.read(1):
-            raise CorruptMember(f"its data go on after the {self.position} bytes declared")
+            raise CorruptMember(f"its data go on after the {self.position} bytes declared", code="zip-size")
         if self.crc != self._directory.crc(self._i):
-            raise CorruptMember("its CRC is wrong")
+            raise CorruptMember("its CRC is wrong", code="zip-crc")
         self._directory.mark_verified(self._i)
 
     def _named(self, error: ArchiveError) -> ArchiveError:
         """The same error, saying which member it is about."""
         if error.member:
             return error
-        return type(error)(error.problem, archive=self._directory.path, member=self._directory.name(self._i))
+        directory = self._directory
+        return type(error)(
+            error.problem, archive=directory.path, member=directory.name(self._i), advice=error.advice, code=error.code
+        )

@@ -1,0 +1,231 @@
+"""What is in each folder of a zip, and under which names.  Flat arrays, no object per entry.
+
+Used by ``tree.py``.  Idents: folder *d* is ``2*d + 1`` (the root is folder 0), entry *i* is ``2*i + 2``.  One array
+holds ``folder << 32 | ident`` for everything, grouped by folder.  A folder's part of it is put in the order of
+the shown names the first time anybody looks into it, and names that clash are told apart then:
+
+* a folder keeps its name;
+* of files of one name the first in the archive keeps it, the others get ``~2``, ``~3``, … in the archive's order
+  (in which ``unzip -p`` prints them); a number whose name is taken is left out;
+* ``.archivefs`` at the root is shown as ``^2Earchivefs``: the mount has a folder of that name.
+
+Any thread may ask; the lock guards the sorting.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from array import array
+from bisect import bisect_left, bisect_right
+from itertools import count, pairwise
+
+from archivefs import names
+from archivefs.formats.zip.splitting import NONE, NameRules, Split
+from archivefs.zips.directory import ZipDirectory
+
+RESERVED_AT_ROOT = b".archivefs"
+
+_IDENT_MASK = 0xFFFFFFFF
+_U16 = struct.Struct("<H")
+_IDENT = struct.Struct(">I")
+_KEY_END = struct.Struct(">xI")
+"""Ends a key to sort by: no shown name holds a NUL, so a name comes before those that begin with it."""
+_PLAIN = bytes(set(range(0x20, 0x7F)) - set(b"/^\\"))
+"""A backslash may be shown as it is, too, but may also be a separator."""
+
+
+class Folders:
+    """The folders of one archive."""
+
+    def __init__(self, directory: ZipDirectory, encoding: str = "utf-8") -> None:
+        self._directory = directory
+        self._rules = NameRules(directory, encoding)
+        self._split = Split(self._rules)
+        self._items = _grouped(self._split)
+        self._settled = bytearray(len(self._split.parents))
+        self._overrides: dict[int, str] = {}
+        """The names that were made up because of a clash, by ident."""
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._split.parents)
+
+    @property
+    def things(self) -> int:
+        """How many things are listed, the root not counted."""
+        return len(self._items)
+
+    # -- asking --
+
+    def find(self, folder: int, name: str) -> int | None:
+        """The ident of what is called *name* in *folder*, or None."""
+        low, high = self._settle(folder)
+        at = bisect_left(self._items, name, low, high, key=self._name_of_item)
+        if at < high and self._name_of_item(self._items[at]) == name:
+            return self._items[at] & _IDENT_MASK
+        return None
+
+    def places_in(self, folder: int, after: str | None = None) -> range:
+        """The places of what is in *folder*, in order; with *after* only of what follows that name."""
+        low, high = self._settle(folder)
+        if after is not None:
+            low = bisect_right(self._items, after, low, high, key=self._name_of_item)
+        return range(low, high)
+
+    def ident_at(self, place: int) -> int:
+        """The ident of what is at a place."""
+        return self._items[place] & _IDENT_MASK
+
+    def name_of(self, ident: int) -> str:
+        """What it is called; right once its folder was looked into."""
+        return self._overrides.get(ident) or self._own_name(ident)
+
+    def settled_name(self, folder: int, ident: int) -> str:
+        """What a thing in *folder* is called, once names that clash were told apart."""
+        self._settle(folder)
+        return self.name_of(ident)
+
+    def is_made_up(self, ident: int) -> bool:
+        """Was its name made up because another thing has it?"""
+        return ident in self._overrides
+
+    def parts_of(self, folder: int) -> tuple[str, ...]:
+        """The path of a folder."""
+        parts = []
+        while folder:
+            self._settle(self._split.parents[folder])
+            parts.append(self.name_of(2 * folder + 1))
+            folder = self._split.parents[folder]
+        return tuple(reversed(parts))
+
+    def folder_of(self, entry: int) -> int | None:
+        """The folder an entry is in; None if the entry stands for a folder itself."""
+        folder = self._split.folder_of[entry]
+        return None if folder == NONE else folder
+
+    def entry_of(self, folder: int) -> int | None:
+        """The entry that stands for the folder itself, if there is one."""
+        entry = self._split.entries[folder]
+        return None if entry == NONE else entry
+
+    # -- names --
+
+    def _own_name(self, ident: int) -> str:
+        """Its name before clashes are looked at."""
+        if ident & 1:
+            folder = ident >> 1
+            raw, utf8, parent = self._raw_folder(folder), bool(self._split.utf8[folder]), self._split.parents[folder]
+        else:
+            entry = (ident >> 1) - 1
+            raw, utf8 = self._rules.leaf(entry)
+            parent = self._split.folder_of[entry]
+        if _is_plain(raw) and (parent or raw != RESERVED_AT_ROOT):
+            return raw.decode("ascii")
+        if raw == RESERVED_AT_ROOT and not parent:
+            return names.hidden(raw.decode("ascii"))
+        return names.escape_component(raw, "utf-8" if utf8 else self._rules.encoding)
+
+    def _raw_folder(self, folder: int) -> bytes:
+        place = self._split.places[folder]
+        return self._directory.records[place : place + self._split.lengths[folder]]
+
+    def _name_of_item(self, item: int) -> str:
+        return self.name_of(item & _IDENT_MASK)
+
+    # -- putting a folder in order --
+
+    def _settle(self, folder: int) -> tuple[int, int]:
+        """Where the folder's items lie, in order from now on."""
+        low = bisect_left(self._items, folder << 32)
+        high = bisect_left(self._items, (folder + 1) << 32, low)
+        if not self._settled[folder]:
+            with self._lock:
+                if not self._settled[folder]:
+                    keys = self._plain_keys(folder, low, high) or self._keys(low, high)
+                    base = folder << 32
+                    self._items[low:high] = array(
+                        "Q", (base | _IDENT.unpack_from(key, len(key) - 4)[0] for key in keys)
+                    )
+                    self._settled[folder] = 1
+        return low, high
+
+    def _plain_keys(self, folder: int, low: int, high: int) -> list[bytes]:
+        """Name, NUL and ident of all in a folder, sorted, when every name is shown as it is; otherwise nothing.
+
+        The quick way, since a folder may have a million: all names of a folder have beginnings of one length.
+        """
+        if self._rules.unicode_paths:
+            return []
+        records, positions, unpack, pack = (
+            self._directory.records,
+            self._directory.positions,
+            _U16.unpack_from,
+            _KEY_END.pack,
+        )
+        skip = 46 + self._prefix_length(folder)
+        keys = []
+        for item in self._items[low:high]:
+            ident = item & _IDENT_MASK
+            if ident & 1:
+                raw = self._raw_folder(ident >> 1)
+            else:
+                place = positions[(ident >> 1) - 1]
+                raw = records[place + skip : place + 46 + unpack(records, place + 28)[0]]
+            if not _is_plain(raw):
+                return []
+            keys.append(raw + pack(ident))
+        keys.sort()
+        reserved = not folder and any(key.startswith(RESERVED_AT_ROOT + b"\0") for key in keys)
+        return [] if reserved or any(a[:-4] == b[:-4] for a, b in pairwise(keys)) else keys
+
+    def _prefix_length(self, folder: int) -> int:
+        length = 0
+        while folder:
+            length += self._split.lengths[folder] + 1
+            folder = self._split.parents[folder]
+        return length
+
+    def _keys(self, low: int, high: int) -> list[bytes]:
+        """Name, NUL and ident of all in a folder, sorted, whatever the names are."""
+        idents = [item & _IDENT_MASK for item in self._items[low:high]]
+        return sorted(
+            name.encode() + _KEY_END.pack(ident) for name, ident in zip(self._told_apart(idents), idents, strict=True)
+        )
+
+    def _told_apart(self, idents: list[int]) -> list[str]:
+        """The names of what is in one folder, none twice."""
+        shown = [self._own_name(ident) for ident in idents]
+        taken = set(shown)
+        if len(taken) == len(shown):
+            return shown
+        seen: set[str] = set()
+        numbers: dict[str, int] = {}
+        for at, name in enumerate(shown):
+            if name in seen:
+                number = numbers.get(name, 2)
+                while (other := names.numbered(name, number)) in taken:
+                    number += 1
+                numbers[name] = number + 1
+                taken.add(other)
+                shown[at] = self._overrides[idents[at]] = other
+            seen.add(name)
+        return shown
+
+
+def _grouped(split: Split) -> array[int]:
+    """Everything by folder; within one folder the folders first, then the entries in the archive's order."""
+    items = [parent << 32 | 2 * folder + 1 for folder, parent in enumerate(split.parents)]
+    del items[0]
+    items += [folder << 32 | ident for folder, ident in zip(split.folder_of, count(2, 2)) if folder != NONE]
+    items.sort(key=_folder_of_item)
+    return array("Q", items)
+
+
+def _folder_of_item(item: int) -> int:
+    return item >> 32
+
+
+def _is_plain(raw: bytes) -> bool:
+    """Is that what is shown, without a closer look?"""
+    return 0 < len(raw) < 256 and not raw.translate(None, _PLAIN) and raw not in (b".", b"..")
