@@ -21,7 +21,7 @@ R = TypeVar("R")
 class _Job:
     __slots__ = ("abandoned", "lock", "operation", "reply", "undo")
 
-    def __init__(self, operation: Callable[[], Any], undo: Callable[[Any], None] | None) -> None:
+    def __init__(self, operation: Callable[[], Any], undo: Callable[[Any], object] | None) -> None:
         self.operation = operation
         self.undo = undo
         self.reply: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
@@ -52,7 +52,7 @@ class Deadlines:
         self._waiting: set[_Job] = set()
         self._closed = False
 
-    def run(self, operation: Callable[[], R], undo: Callable[[R], None] | None = None) -> R:
+    def run(self, operation: Callable[[], R], undo: Callable[[R], object] | None = None) -> R:
         """The result of *operation*, or OperationTimedOut; *undo* takes back a result that comes too late."""
         job = _Job(operation, undo)
         with self._lock:

@@ -51,7 +51,8 @@ ROOT_INODE = 1
 UNKNOWN_INODE = 0xFFFFFFFF
 """What the kernel takes for "not known" in a listing."""
 TREE_SHIFT = 48
-MAX_TREES = 1 << 16
+MAX_TREES = (1 << 16) - 1
+"""The number after it is left to the transports, for inodes of their own."""
 IMMUTABLE_LIFETIME_S = 86400.0
 LIVING_LIFETIME_S = 1.0
 VERSIONS_KEPT = 10_000
@@ -88,6 +89,8 @@ class Driver:
         self.failures: Counter[str] = Counter()
         self.started = time.monotonic()
         self.transport = ""
+        self.leaving = False
+        """The mount is being taken down: what is refused because of that is nothing for the log."""
         self.problems = ProblemLog()
         self._lock = threading.Lock()
         self._trees: list[weakref.ref[Tree]] = []
@@ -119,6 +122,8 @@ class Driver:
         """The errno for *error*; what is not part of ordinary life is counted and logged, once a minute each."""
         number = to_errno(error)
         if number in EXPECTED and isinstance(error, ArchiveError):
+            return number
+        if self.leaving and isinstance(error, OperationTimedOut):
             return number
         self.failures[errno.errorcode.get(number, str(number))] += 1
         known = isinstance(error, (ArchiveError, OSError, MemoryError))
@@ -275,7 +280,9 @@ class Driver:
             raise AttributeMissing from None
 
     def xattr_names(self, node: Node) -> bytes:
-        """All attribute names, each followed by NUL."""
+        """All attribute names, each followed by NUL; none of a link, whose ``user.`` ones Linux lets nobody read."""
+        if node.kind is Kind.SYMLINK:
+            return b""
         return b"".join(name.encode() + b"\0" for name in node.xattrs())
 
     def usage(self) -> Usage:

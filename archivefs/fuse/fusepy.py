@@ -49,6 +49,7 @@ class FusepyTransport(Transport):
             raise MountRefused(f"libfuse would not mount (code {error})", archive=self.mountpoint) from None
 
     def stop(self) -> None:
+        self.driver.leaving = True
         self.deadlines.close()
         try:
             unmount(self.mountpoint)
@@ -137,7 +138,7 @@ def _operations_class() -> type[Any]:
             """Mount, serve, and return when unmounted."""
             super().__init__(_Offered(), mountpoint, **arguments)
 
-        def _answer(self, name: str, operation: Callable[[], R], undo: Callable[[R], None] | None = None) -> R:
+        def _answer(self, name: str, operation: Callable[[], R], undo: Callable[[R], object] | None = None) -> R:
             return self._driver.answer(name, lambda: self._deadlines.run(operation, undo))
 
         def init(self, conn: Any) -> None:

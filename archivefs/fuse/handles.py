@@ -23,7 +23,7 @@ PAGE = 1000
 class OpenFile:
     """An open file: its reader, how many handles share it, and whether a read of it hangs."""
 
-    __slots__ = ("count", "inode", "node", "reader", "stuck")
+    __slots__ = ("backing", "count", "inode", "node", "reader", "stuck", "used")
 
     def __init__(self, inode: int, node: File, reader: Reader) -> None:
         self.inode = inode
@@ -31,6 +31,10 @@ class OpenFile:
         self.reader = reader
         self.count = 1
         self.stuck = False
+        self.used = 0.0
+        """When it was last given back, where a transport keeps it without a handle."""
+        self.backing: int | None = None
+        """The kernel's number for the file it may read by itself; 0 when it may not; None before that is decided."""
 
 
 class OpenFiles:
@@ -69,18 +73,28 @@ class OpenFiles:
         except KeyError:
             raise StaleNode from None
 
-    def release(self, handle: int) -> None:
-        """Give a handle back; the last one closes the reader."""
+    def by_inode(self, inode: int) -> OpenFile | None:
+        """The open file with that inode, if one is open."""
+        return self._by_inode.get(inode)
+
+    def inodes(self) -> list[int]:
+        """The inodes of all open files."""
+        with self._lock:
+            return list(self._by_inode)
+
+    def release(self, handle: int) -> OpenFile | None:
+        """Give a handle back; the last one closes the reader, and then the file is returned."""
         with self._lock:
             file = self._by_handle.pop(handle, None)
             if file is None:
-                return
+                return None
             file.count -= 1
             if file.count:
-                return
+                return None
             if self._by_inode.get(file.inode) is file:
                 del self._by_inode[file.inode]
         file.reader.close()
+        return file
 
     def close_all(self) -> None:
         """Close every reader, whatever the handles say: the mount is gone."""
@@ -117,6 +131,15 @@ class DirectoryHandle:
         self._iterator: Iterator[Entry] = iter(())
         self._page: list[Entry] = []
         self._page_number = -1
+
+    def page(self, offset: int) -> list[Entry]:
+        """The entries from *offset* to the end of their page; none at the end.  Hold ``lock`` while using it."""
+        if offset == 0:
+            self._page_number = -1
+        if not self._load(offset // PAGE):
+            return []
+        start = offset % PAGE
+        return self._page[start:] if start else self._page
 
     def entries(self, offset: int) -> Iterator[tuple[int, Entry]]:
         """(offset of the next, entry) from *offset* on.  Hold ``lock`` while using it."""

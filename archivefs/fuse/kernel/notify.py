@@ -1,0 +1,91 @@
+"""Telling the kernel that a living tree has changed.
+
+A thread of its own asks the tree for its generation once a second.  When that has grown, the kernel forgets what it
+was told: all names at once where it can (INC_EPOCH), otherwise those that are kept in our table; and the attributes
+of what has no name to be looked up again (the root, open files).  Names that are not kept expire within a second.
+
+A thread of its own, because the kernel may take locks that are held by a request we have not answered yet.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+
+from archivefs.fuse.kernel import protocol
+from archivefs.fuse.kernel.protocol import ROOT_ID
+from archivefs.fuse.kernel.requests import Requests
+
+log = logging.getLogger("archivefs.fuse")
+
+INTERVAL_S = 1.0
+MOST_NAMES = 10_000
+"""Told one by one; whatever is beyond that expires soon enough."""
+ONLY_ATTRIBUTES = -1
+
+
+class Notifier(threading.Thread):
+    """Watches the generation of a tree."""
+
+    def __init__(self, fd: int, requests: Requests) -> None:
+        super().__init__(daemon=True, name="archivefs-notifier")
+        self._fd = fd
+        self._requests = requests
+        self._tree = requests.driver.tree
+        self._stop = threading.Event()
+        self._generation = self._tree.generation()
+        self.invalidations = 0
+
+    def run(self) -> None:
+        while not self._stop.wait(INTERVAL_S):
+            try:
+                self.look()
+            except Exception as error:
+                self._requests.driver.explain("generation", error)
+
+    def stop(self) -> None:
+        """End the thread; not waited for, since the kernel may make it wait."""
+        self._stop.set()
+
+    def look(self) -> None:
+        """Ask for the generation, and tell the kernel if it has grown."""
+        generation = self._tree.generation()
+        if generation != self._generation:
+            self._generation = generation
+            self.invalidate()
+
+    def invalidate(self) -> None:
+        """Make the kernel ask again."""
+        self.invalidations += 1
+        self._requests.inodes.drop_recent()
+        if self._requests.session.epochs:
+            self._send(protocol.OUT_HEADER.pack(protocol.OUT_SIZE, protocol.NOTIFY_INC_EPOCH, 0))
+        else:
+            for parent, name in self._requests.inodes.names(MOST_NAMES):
+                self._send(entry_notification(parent, name))
+        # No name leads to the root, and its listing would stay; an open file is asked by its number.
+        self._send(inode_notification(ROOT_ID, 0))
+        for inode in self._requests.driver.files.inodes():
+            self._send(inode_notification(inode, ONLY_ATTRIBUTES))
+
+    def _send(self, message: bytes) -> None:
+        try:
+            os.write(self._fd, message)
+        except OSError as error:
+            # ENOENT: the kernel does not have it any more.
+            log.debug("notification: %s", error.strerror)
+
+
+def inode_notification(nodeid: int, start: int) -> bytes:
+    """Forget the attributes of an inode, and its pages from *start* on unless that is negative."""
+    message = protocol.INVAL_INODE
+    return message.pack(message.size, protocol.NOTIFY_INVAL_INODE, 0, nodeid, start, 0)
+
+
+def entry_notification(parent: int, name: str) -> bytes:
+    """Forget a name."""
+    encoded = name.encode()
+    head = protocol.INVAL_ENTRY
+    size = head.size + len(encoded) + 1
+    return head.pack(size, protocol.NOTIFY_INVAL_ENTRY, 0, parent, len(encoded), 0) + encoded + b"\0"

@@ -1,0 +1,202 @@
+"""Attributes and directory entries as the bytes the kernel wants.
+
+What is the same for all nodes of a kind (owner, permission bits) or of a tree (lifetimes) is packed once.
+Threading: the tables only grow, and by answers that are always the same.
+"""
+
+from __future__ import annotations
+
+from archivefs.fuse.driver import IMMUTABLE_LIFETIME_S, UNKNOWN_INODE, Driver
+from archivefs.fuse.handles import DirectoryHandle
+from archivefs.fuse.kernel import protocol
+from archivefs.fuse.kernel.inodes import Inodes
+from archivefs.fuse.kernel.negotiation import Session
+from archivefs.fuse.kernel.protocol import ATTR_REPLY, DIRENT, DIRENTPLUS, ENTRY_REPLY, LIFETIMES, NO_ENTRY
+from archivefs.tree import Attributes, Directory, Entry, File, Kind, Node
+
+BLOCK = 4096
+IMMUTABLE_S = int(IMMUTABLE_LIFETIME_S)
+SECOND_NS = 10**9
+PADDING = tuple(bytes(-length & 7) for length in range(8))
+DOTS = (".", "..")
+
+
+class Replies:
+    """Packs what the driver says of nodes."""
+
+    def __init__(self, driver: Driver, session: Session, inodes: Inodes) -> None:
+        self._driver = driver
+        self._session = session
+        self._inodes = inodes
+        owner = (driver.options.uid, driver.options.gid)
+        self._tails = {kind: protocol.ATTR_TAIL.pack(driver.mode(kind), 1, *owner, 0, BLOCK, 0) for kind in Kind}
+        self._living_s = int(session.living_lifetime_s)
+        self._lifetimes: dict[tuple[int, int], bytes] = {}
+
+    # -- one node --
+
+    def entry(self, unique: int, parent: Node, nodeid: int, node: Node) -> bytes:
+        """The answer to a look-up."""
+        attributes = node.attributes()
+        second, rest = divmod(attributes.mtime_ns, SECOND_NS)
+        return ENTRY_REPLY.pack(
+            ENTRY_REPLY.size,
+            0,
+            unique,
+            nodeid,
+            self._lifetimes_of(parent, node, attributes),
+            self._driver.inode(node),
+            attributes.size,
+            attributes.size + 511 >> 9,
+            second,
+            second,
+            second,
+            rest,
+            rest,
+            rest,
+            self._tails[node.kind],
+        )
+
+    def no_entry(self, unique: int, parent: Node) -> bytes | None:
+        """The answer to a look-up of what is not there, as one the kernel may keep; None where it may not."""
+        seconds = self.lifetime_s(parent)
+        if not seconds:
+            return None
+        head = protocol.OUT_HEADER.pack(ENTRY_REPLY.size, 0, unique)
+        return head + protocol.NO_NODE.pack(0, 0, seconds, 0, 0, 0)
+
+    def attributes(self, unique: int, node: Node, attributes: Attributes, *, checked: bool = False) -> bytes:
+        """The answer to GETATTR.  *checked*: an empty file that was found to be readable."""
+        second, rest = divmod(attributes.mtime_ns, SECOND_NS)
+        return ATTR_REPLY.pack(
+            ATTR_REPLY.size,
+            0,
+            unique,
+            self.lifetime_s(node) if checked else self._attributes_lifetime_s(node, attributes),
+            0,
+            0,
+            self._driver.inode(node),
+            attributes.size,
+            attributes.size + 511 >> 9,
+            second,
+            second,
+            second,
+            rest,
+            rest,
+            rest,
+            self._tails[node.kind],
+        )
+
+    # -- lifetimes --
+
+    def lifetime_s(self, node: Node) -> int:
+        """How long the kernel may keep what it is told about *node*."""
+        if node.tree.immutable:
+            return IMMUTABLE_S
+        return self._living_s if self._driver.lifetime_s(node) else 0
+
+    def _attributes_lifetime_s(self, node: Node, attributes: Attributes) -> int:
+        if not attributes.size and self._session.no_open and isinstance(node, File):
+            # The kernel would not even ask to read it; so that a file which cannot be opened
+            # can say so, it has to ask for the attributes at each read.
+            return 0
+        return self.lifetime_s(node)
+
+    def _lifetimes_of(self, parent: Node, node: Node, attributes: Attributes) -> bytes:
+        """The name's lifetime is its directory's, the attributes' is the node's own."""
+        name_s = 0 if isinstance(node, File) and node.volatile else self.lifetime_s(parent)
+        key = (name_s, self._attributes_lifetime_s(node, attributes))
+        packed = self._lifetimes.get(key)
+        if packed is None:
+            packed = self._lifetimes[key] = LIFETIMES.pack(0, *key, 0, 0)
+        return packed
+
+    # -- listings --
+
+    def names(
+        self, handle: DirectoryHandle, nodeid: int, offset: int, room: int, given: list[int]
+    ) -> tuple[list[bytes], int]:
+        """READDIR: the lines from *offset* on that fit into *room* bytes, and the offset after them."""
+        pieces, offset, room = self._dots(nodeid, offset, room, b"")
+        directory = handle.directory
+        entry_inode = self._driver.entry_inode
+        while offset >= 2:
+            page = handle.page(offset - 2)
+            if not page:
+                break
+            for entry in page:
+                name = entry.name.encode()
+                size = DIRENT.size + len(name) + 7 & ~7
+                if size > room:
+                    return pieces, offset
+                room -= size
+                offset += 1
+                pieces.append(DIRENT.pack(entry_inode(directory, entry), offset, len(name), entry.kind))
+                pieces.append(name)
+                pieces.append(PADDING[len(name) & 7])
+        return pieces, offset
+
+    def names_and_nodes(
+        self, handle: DirectoryHandle, nodeid: int, offset: int, room: int, given: list[int]
+    ) -> tuple[list[bytes], int]:
+        """READDIRPLUS: the same, with the node of each; the numbers handed out are added to *given*."""
+        pieces, offset, room = self._dots(nodeid, offset, room, NO_ENTRY)
+        directory = handle.directory
+        while offset >= 2:
+            page = handle.page(offset - 2)
+            if not page:
+                break
+            for entry in page:
+                name = entry.name.encode()
+                size = DIRENTPLUS.size + len(name) + 7 & ~7
+                if size > room:
+                    return pieces, offset
+                room -= size
+                offset += 1
+                pieces.append(self._entry_plus(directory, nodeid, entry, offset, len(name), given))
+                pieces.append(name)
+                pieces.append(PADDING[len(name) & 7])
+        return pieces, offset
+
+    def _entry_plus(
+        self, directory: Directory, parent: int, entry: Entry, offset: int, name_size: int, given: list[int]
+    ) -> bytes:
+        node = entry.node
+        if node is None or (isinstance(node, File) and node.volatile):
+            inode = self._driver.entry_inode(directory, entry)
+            return NO_ENTRY + DIRENT.pack(inode, offset, name_size, entry.kind)
+        attributes = node.attributes()
+        nodeid = self._inodes.hand_out(node, parent, entry.name)
+        if not node.tree.leads_back:
+            given.append(nodeid)
+        second, rest = divmod(attributes.mtime_ns, SECOND_NS)
+        return DIRENTPLUS.pack(
+            nodeid,
+            self._lifetimes_of(directory, node, attributes),
+            nodeid,
+            attributes.size,
+            attributes.size + 511 >> 9,
+            second,
+            second,
+            second,
+            rest,
+            rest,
+            rest,
+            self._tails[node.kind],
+            nodeid,
+            offset,
+            name_size,
+            entry.kind,
+        )
+
+    def _dots(self, nodeid: int, offset: int, room: int, start: bytes) -> tuple[list[bytes], int, int]:
+        """ "." and "..": the kernel does not add them.  Their nodes are never handed out: it would not forget them."""
+        pieces: list[bytes] = []
+        size = len(start) + DIRENT.size + 8
+        while offset < len(DOTS) and room >= size:
+            name = DOTS[offset].encode()
+            inode = UNKNOWN_INODE if offset else nodeid
+            pieces += (start, DIRENT.pack(inode, offset + 1, len(name), Kind.DIRECTORY), name, PADDING[len(name)])
+            offset += 1
+            room -= size
+        return pieces, offset, room
