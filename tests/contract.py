@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -349,21 +350,20 @@ class TreeContract:
     def test_closing_gives_every_descriptor_back(self, tmp_path: Path) -> None:
         self.make_tree(mkdir(tmp_path / "first")).close()  # imports and the like are not to be counted
         before = open_descriptors()
-        tree = self.make_tree(mkdir(tmp_path / "second"))
-        for _, node in files(tree):
-            content_of(node)
-        tree.close()
+        with closing(self.make_tree(mkdir(tmp_path / "second"))) as tree:
+            for _, node in files(tree):
+                content_of(node)
         assert open_descriptors() - before == set()
 
     def test_reading_leaves_the_archive_as_it_was(self, tmp_path: Path) -> None:
         tree, before = self._opened_and_before(tmp_path)
-        as_dict(tree.root())
-        for _, _, node, _ in walk(tree):
-            node.xattrs()
-        for open_extra in tree.extras().values():
-            open_extra().close()
-        dict(tree.facts())
-        tree.close()
+        with closing(tree):
+            as_dict(tree.root())
+            for _, _, node, _ in walk(tree):
+                node.xattrs()
+            for open_extra in tree.extras().values():
+                open_extra().close()
+            dict(tree.facts())
         assert self._state() == before
 
     def _opened_and_before(self, tmp_path: Path) -> tuple[Tree, dict[str, object]]:

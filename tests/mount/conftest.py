@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from tests.mount.harness import TRANSPORTS, require_transport
+from tests.mount.harness import LIVE, TRANSPORTS, require_transport
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_mount_is_left() -> Iterator[None]:
+    """Whatever a failing test has left mounted is taken down at the end."""
+    yield
+    for mount in list(LIVE):
+        mount.end()
 
 
 @pytest.fixture(scope="session", params=TRANSPORTS)

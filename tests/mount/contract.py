@@ -27,15 +27,15 @@ class MountContract(TreeContract):
     transport = "auto"
 
     @pytest.fixture(scope="class", autouse=True)
-    def _choose_transport(self, request: pytest.FixtureRequest, transport: str) -> None:
-        request.cls.transport = transport
+    @classmethod
+    def _choose_transport(cls, transport: str) -> None:
+        cls.transport = transport
 
     @pytest.fixture(scope="class")
-    def tree(self, request: pytest.FixtureRequest, tmp_path_factory, transport: str) -> Iterator[Tree]:
+    @classmethod
+    def tree(cls, tmp_path_factory: pytest.TempPathFactory, _choose_transport: None) -> Iterator[Tree]:
         """One mount for all tests that only look."""
-        case = request.cls()
-        case.transport = transport
-        tree = case.make_tree(tmp_path_factory.mktemp("mounted"))
+        tree = cls().make_tree(tmp_path_factory.mktemp("mounted"))
         yield tree
         tree.close()
 

@@ -22,6 +22,8 @@ import pytest
 TRANSPORTS = ("fusepy", "kernel")
 READY_S = 30.0
 GONE_S = 10.0
+LIVE: list[Mount] = []
+"""Every mount that was started and not ended: a test that fails half-way leaves it to the end of the session."""
 
 
 def require_transport(name: str) -> None:
@@ -62,6 +64,7 @@ class Mount:
         finally:
             os.close(told)
         self._ready = ready
+        LIVE.append(self)
 
     def wait_ready(self, timeout_s: float = READY_S) -> Mount:
         """Return when the mount can be used; fail with the driver's own words if it does not come to that."""
@@ -113,6 +116,8 @@ class Mount:
             subprocess.run(["fusermount3", "-uz", str(self.path)], capture_output=True, timeout=5, check=False)
         self.said()
         self._stderr.close()
+        if self in LIVE:
+            LIVE.remove(self)
 
 
 @contextlib.contextmanager
