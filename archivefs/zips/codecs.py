@@ -206,7 +206,9 @@ def _zstd(packed: Packed) -> Decoder:
         import zstandard
 
         engine: Any = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES)
-        return _Pulled(engine.stream_reader(packed, read_size=INPUT_BYTES), zstandard.ZstdError)
+        return _Pulled(
+            engine.stream_reader(packed, read_size=INPUT_BYTES, read_across_frames=True), zstandard.ZstdError
+        )
     if library is None:
         raise MissingLibrary("zstd is not there", advice="pip install zstandard")
     zstd: Any = importlib.import_module(library)

@@ -2,7 +2,7 @@
 
 Used by ``members.py`` and by every format that is a zip.  What is kept are the directory's own bytes and a few
 flat arrays; every question about an entry is answered from there.  The directory is what counts: local headers
-are only asked where the data begins (as Info-ZIP does), and ``check`` refuses a member whose data reach into
+are only asked where the data begin, and ``check`` (in ``places.py``) refuses a member whose data reach into
 another member, into the directory or out of the file.
 
 Any thread may ask anything.  Nothing changes after opening but two tables that are made when first needed,
@@ -15,24 +15,21 @@ import itertools
 import struct
 import threading
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from typing import NamedTuple
 
-from archivefs.errors import CorruptArchive, CorruptMember, EncryptedMember, UnreadableArchive, UnsupportedMember
+from archivefs.errors import CorruptArchive, CorruptMember, UnreadableArchive
 from archivefs.zips import extra as extra_fields
-from archivefs.zips.codecs import DEFLATED, STORED, supported
-from archivefs.zips.endrecord import LOCAL_SIGNATURE, Layout, Problem, find_layout
+from archivefs.zips.endrecord import Layout, Problem, find_layout
+from archivefs.zips.places import AES, FLAGS_ENCRYPTED, Place, Places
 from archivefs.zips.source import SourceFile
 
-__all__ = ["Problem", "ZipDirectory", "ZipLimits"]
+__all__ = ["Place", "Problem", "ZipDirectory", "ZipLimits"]
 
 RECORD_BYTES = 46
-LOCAL_BYTES = 30
 MAX_PROBLEMS = 100
 MAX_SIZE = 2**63 - 1
 """The largest size a file system can tell; more is a lie."""
-MAX_DEFLATE_RATIO = 1032
-"""A match of 258 bytes takes at least two bits."""
 
 _CHAIN = struct.Struct("<I24xHHH8xI")
 _CHAIN_SIGNATURE = 0x02014B50
@@ -41,12 +38,10 @@ _U16 = struct.Struct("<H")
 _U32 = struct.Struct("<I")
 _LENGTHS = struct.Struct("<HHH")
 _SIZES = struct.Struct("<II")
-_LOCAL = struct.Struct("<4s22xHH")
+_STATUS = struct.Struct("<II4xI2xH")
 _ALL16, _ALL32 = 0xFFFF, 0xFFFFFFFF
+_LINK_TYPE = 0o12
 _UNIX_HOSTS = (3, 19)
-_FLAGS_ENCRYPTED = 0x2041
-"""Bits 0 (encrypted), 6 (strong encryption) and 13 (masked header)."""
-_AES = 99
 
 _owners = itertools.count(1)
 
@@ -75,14 +70,13 @@ class ZipDirectory:
         """The central directory as it is in the file."""
         self.positions = array("I")
         """Where each entry's record begins in ``records``."""
-        self._directory_start = layout.directory_start
         self._offsets = array("Q")
         self._lock = threading.Lock()
-        self._order: array[int] | None = None
         self._by_name: array[int] | None = None
         self._verified: bytearray | None = None
         self._closed = False
         self._parse(layout, limits)
+        self._places = Places(self, self._offsets, layout.directory_start)
 
     @classmethod
     def open(cls, path: str, *, limits: ZipLimits = ZipLimits()) -> ZipDirectory:  # noqa: B008  immutable
@@ -153,6 +147,18 @@ class ZipDirectory:
         extra = self.extra(i)
         return extra_fields.mtime_ns(extra, dos) if extra else extra_fields.dos_time_ns(dos)
 
+    def size_time_crc(self, i: int) -> tuple[int, int, int]:
+        """``size``, ``mtime_ns`` and ``crc`` at once: asked for by the million."""
+        dos, crc, size, extra = _STATUS.unpack_from(self.records, self.positions[i] + 12)
+        if extra or size == _ALL32:
+            return self.size(i), self.mtime_ns(i), crc
+        return size, extra_fields.dos_time_ns(dos), crc
+
+    def is_symlink(self, i: int) -> bool:
+        """Was it a symbolic link on Unix?"""
+        at = self.positions[i]
+        return self.records[at + 41] >> 4 == _LINK_TYPE and self.records[at + 5] in _UNIX_HOSTS
+
     def unix_mode(self, i: int) -> int:
         """Type and permission bits; 0 if it was not made on Unix."""
         if self.made_by(i) >> 8 not in _UNIX_HOSTS:
@@ -174,7 +180,7 @@ class ZipDirectory:
 
     def encrypted(self, i: int) -> bool:
         """Is a password needed?"""
-        return bool(self.flags(i) & _FLAGS_ENCRYPTED) or self.method(i) == _AES
+        return bool(self.flags(i) & FLAGS_ENCRYPTED) or self.method(i) == AES
 
     def find(self, raw_name: bytes) -> int | None:
         """The last entry of exactly that name, or None."""
@@ -188,80 +194,6 @@ class ZipDirectory:
             at -= 1
         return None
 
-    # -- can it be read? --
-
-    def check(self, i: int) -> None:
-        """Raise EncryptedMember, UnsupportedMember or CorruptMember if the member cannot be read."""
-        self.locate(i)
-
-    def locate(self, i: int) -> int:
-        """Where the data of a member begin in the file; raises as ``check`` does."""
-        if self.encrypted(i):
-            raise EncryptedMember(archive=self.path, member=self.name(i))
-        method = self.method(i)
-        if not supported(method):
-            problem = f"compressed by method {method}, which is not known here"
-            raise UnsupportedMember(problem, archive=self.path, member=self.name(i))
-        self._check_sizes(i, method)
-        data = self._data_start(i)
-        end = data + self.compressed_size(i)
-        if end > self._directory_start:
-            raise self.corrupt(i, "its data reach beyond the end of the archive's data")
-        self._check_overlap(i, end)
-        return data
-
-    def corrupt(self, i: int, problem: str, code: str = "zip-header") -> CorruptMember:
-        """The error for a damaged member."""
-        return CorruptMember(problem, archive=self.path, member=self.name(i), code=code)
-
-    def _check_sizes(self, i: int, method: int) -> None:
-        size, packed = self.size(i), self.compressed_size(i)
-        if _ALL32 in _SIZES.unpack_from(self.records, self.positions[i] + 20) and self._zip64_values(i) is None:
-            raise self.corrupt(i, "its zip64 sizes are missing", "zip-size")
-        if method == STORED and size != packed:
-            raise self.corrupt(i, f"stored as {packed} bytes, but {size} are declared", "zip-size")
-        if method == DEFLATED and size > (packed + 1) * MAX_DEFLATE_RATIO:
-            raise self.corrupt(i, f"{packed} compressed bytes cannot hold the {size} declared", "zip-size")
-
-    def _data_start(self, i: int) -> int:
-        if _U16.unpack_from(self.records, self.positions[i] + 34)[0] not in (0, _ALL16):
-            problem = "it lies in another part of a split archive"
-            raise UnsupportedMember(problem, archive=self.path, member=self.name(i))
-        offset = self.offset(i)
-        if offset + LOCAL_BYTES > self._directory_start:
-            raise self.corrupt(i, "its place is outside the archive's data")
-        signature, name, extra = _LOCAL.unpack(self.source.pread(LOCAL_BYTES, offset))
-        if signature != LOCAL_SIGNATURE:
-            raise self.corrupt(i, f"no member begins at byte {offset}")
-        return int(offset + LOCAL_BYTES + name + extra)
-
-    def _check_overlap(self, i: int, end: int) -> None:
-        """Of members that share bytes at most one can be right: the one that others do not reach into.
-
-        Of entries with the same place the first counts; a member whose data hold the beginning of another is
-        refused.  So no byte of the file is ever read for two members, and no bomb is made of overlaps.
-        """
-        offset, order, offsets = self.offset(i), self._in_order(), self._offsets
-        first = bisect_left(order, offset, key=offsets.__getitem__)
-        if order[first] != i:
-            raise self.corrupt(i, "it lies at the same place as another member", "zip-overlap")
-        after = bisect_right(order, offset, first, key=offsets.__getitem__)
-        if after < len(order) and offsets[order[after]] < end:
-            raise self.corrupt(i, "its data overlap another member's", "zip-overlap")
-
-    # -- tables made when first needed --
-
-    def _in_order(self) -> array[int] | range:
-        """The entries by place in the file; those of one place in directory order."""
-        with self._lock:
-            if self._order is None:
-                offsets = self._offsets
-                if all(map(int.__le__, offsets, itertools.islice(offsets, 1, None))):
-                    self._order = array("I")
-                else:
-                    self._order = array("I", sorted(range(len(offsets)), key=offsets.__getitem__))
-            return self._order or range(len(self._offsets))
-
     def _name_table(self) -> array[int]:
         """Hash of the name and number of the entry, in order.  Python's own hash: nobody can aim at it."""
         with self._lock:
@@ -269,6 +201,26 @@ class ZipDirectory:
                 name = self.name
                 self._by_name = array("Q", sorted(_name_key(name(i)) | i for i in range(len(self))))
             return self._by_name
+
+    # -- can it be read? --
+
+    def check(self, i: int) -> None:
+        """Raise EncryptedMember, UnsupportedMember or CorruptMember if the member cannot be read."""
+        self._places.locate(i)
+
+    def locate(self, i: int) -> Place:
+        """Where the data of a member lie; raises as ``check`` does."""
+        return self._places.locate(i)
+
+    def corrupt(self, i: int, problem: str, code: str = "zip-header") -> CorruptMember:
+        """The error for a damaged member."""
+        return CorruptMember(problem, archive=self.path, member=self.name(i), code=code)
+
+    # -- zip64 --
+
+    def has_zip64_sizes(self, i: int) -> bool:
+        """Are the values there that the record leaves to the zip64 field?"""
+        return self._zip64_values(i) is not None
 
     def _zip64_values(self, i: int) -> tuple[int, ...] | None:
         packed, size = _SIZES.unpack_from(self.records, self.positions[i] + 20)

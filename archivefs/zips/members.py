@@ -13,6 +13,7 @@ may use any reader.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import zlib
 from collections.abc import Iterator
@@ -22,8 +23,8 @@ from archivefs.errors import LimitExceeded
 from archivefs.readers import WindowReader
 from archivefs.tree import Attributes, Extent, Reader
 from archivefs.zips.checkpoints import Checkpoints
-from archivefs.zips.codecs import STORED
-from archivefs.zips.directory import ZipDirectory
+from archivefs.zips.codecs import DEFLATED, STORED
+from archivefs.zips.directory import Place, ZipDirectory
 from archivefs.zips.streams import MemberStream
 
 SMALL_MEMBER = 1 << 20
@@ -37,20 +38,19 @@ CATCH_UP_BYTES = 4 << 20
 def open_member(directory: ZipDirectory, i: int, cache: ByteCache) -> Reader:
     """Open a member; raises CorruptMember, EncryptedMember, UnsupportedMember, SourceChanged."""
     directory.unchanged()
-    size = directory.size(i)
-    stored = directory.method(i) == STORED
-    start = directory.locate(i)
-    if size == 0:
-        read_member(directory, i, cache, limit=0)
-    if size <= (SMALL_STORED if stored else SMALL_MEMBER):
-        return _SmallReader(directory, i, cache)
+    place = directory.locate(i)
+    if place.size == 0:
+        _unpacked(directory, i, place)
+    stored = place.method == STORED
+    if place.size <= (SMALL_STORED if stored else SMALL_MEMBER):
+        return _SmallReader(directory, i, place, cache)
     if stored:
-        return _StoredReader(directory, i, Extent(directory.fd, start, size), cache)
+        return _StoredReader(directory, i, place, cache)
     directory.source.hold()
     return WindowReader(
-        lambda: MemberStream(directory, i),
+        lambda: MemberStream(directory, i, place),
         attributes_of(directory, i),
-        points=Checkpoints(cache, (directory.cache_owner, i), size),
+        points=Checkpoints(cache, (directory.cache_owner, i), place.size),
         release=directory.source.release,
     )
 
@@ -60,7 +60,7 @@ def read_member(directory: ZipDirectory, i: int, cache: ByteCache, *, limit: int
     if directory.size(i) > limit:
         problem = f"{directory.size(i)} bytes are more than the {limit} allowed"
         raise LimitExceeded(problem, archive=directory.path, member=directory.name(i))
-    return cache.bytes_for((directory.cache_owner, i, "whole"), lambda: b"".join(stream_member(directory, i)))
+    return cache.bytes_for(_whole_key(directory, i), lambda: _unpacked(directory, i, directory.locate(i)))
 
 
 def stream_member(directory: ZipDirectory, i: int, chunk: int = STREAM_BYTES) -> Iterator[bytes]:
@@ -72,20 +72,38 @@ def stream_member(directory: ZipDirectory, i: int, chunk: int = STREAM_BYTES) ->
 
 def attributes_of(directory: ZipDirectory, i: int) -> Attributes:
     """Size, time and CRC as the version."""
-    return Attributes(directory.size(i), directory.mtime_ns(i), directory.crc(i))
+    return Attributes(*directory.size_time_crc(i))
+
+
+def _whole_key(directory: ZipDirectory, i: int) -> tuple[object, int, str]:
+    return directory.cache_owner, i, "whole"
+
+
+def _unpacked(directory: ZipDirectory, i: int, place: Place) -> bytes:
+    """The whole content, checked."""
+    if place.method == DEFLATED and place.size <= SMALL_MEMBER and place.packed <= 2 * SMALL_MEMBER:
+        # at one go; what is not right is left to the stream, which can say what is wrong
+        engine = zlib.decompressobj(-15)
+        with contextlib.suppress(zlib.error):
+            data = engine.decompress(directory.source.pread(place.packed, place.start), place.size + 1)
+            if engine.eof and len(data) == place.size and zlib.crc32(data) == place.crc:
+                return data
+    stream = MemberStream(directory, i, place)
+    return b"".join(iter(lambda: stream.read(STREAM_BYTES), b""))
 
 
 class _SmallReader(Reader):
     """A member that is unpacked whole.  Holds nothing: the cache bounds what a thousand open files take."""
 
-    def __init__(self, directory: ZipDirectory, i: int, cache: ByteCache) -> None:
+    def __init__(self, directory: ZipDirectory, i: int, place: Place, cache: ByteCache) -> None:
         self._directory = directory
         self._i = i
+        self._place = place
         self._cache = cache
         directory.source.hold()
 
     def read_at(self, offset: int, size: int) -> bytes:
-        data = read_member(self._directory, self._i, self._cache, limit=SMALL_MEMBER)
+        data = self._cache.bytes_for(_whole_key(self._directory, self._i), self._load)
         return data if offset == 0 and size >= len(data) else data[offset : offset + size]
 
     def attributes(self) -> Attributes:
@@ -94,14 +112,17 @@ class _SmallReader(Reader):
     def close(self) -> None:
         self._directory.source.release()
 
+    def _load(self) -> bytes:
+        return _unpacked(self._directory, self._i, self._place)
+
 
 class _StoredReader(Reader):
     """A stored member, read where it lies.  The lock guards the running CRC."""
 
-    def __init__(self, directory: ZipDirectory, i: int, extent: Extent, cache: ByteCache) -> None:
+    def __init__(self, directory: ZipDirectory, i: int, place: Place, cache: ByteCache) -> None:
         self._directory = directory
         self._i = i
-        self._extent = extent
+        self._extent = Extent(directory.fd, place.start, place.size)
         self._cache = cache
         self._key = (directory.cache_owner, i, "crc")
         self._lock = threading.Lock()

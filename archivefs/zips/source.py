@@ -59,7 +59,10 @@ class SourceFile:
         clock = time.monotonic()
         if clock < self._watch_at and not now:
             return
-        status = os.fstat(self.fd)
+        try:
+            status = os.fstat(self.fd)
+        except OSError as error:
+            raise CorruptMember(f"cannot be read: {error.strerror}", archive=self.path) from error
         if status.st_size == self.size and status.st_mtime_ns == self.mtime_ns:
             self._watch_at = clock + WATCH_INTERVAL_S
             return
@@ -78,9 +81,11 @@ class SourceFile:
         """The counterpart of ``hold``, and of opening."""
         with self._lock:
             self._holders -= 1
-            last = self._holders == 0
-        if last:
-            os.close(self.fd)
+            if self._holders:
+                return
+            # not a number that may soon be another file's, should anyone read after closing
+            fd, self.fd = self.fd, -1
+        os.close(fd)
 
 
 def _open_file(path: str) -> int:

@@ -9,7 +9,7 @@ import zlib
 
 from archivefs.errors import ArchiveError, CorruptMember
 from archivefs.zips.codecs import Packed, open_decoder
-from archivefs.zips.directory import ZipDirectory
+from archivefs.zips.directory import Place, ZipDirectory
 
 _LZMA_END_MARKED = 2
 
@@ -17,19 +17,19 @@ _LZMA_END_MARKED = 2
 class MemberStream:
     """The plain bytes of member *i*, never more than declared; the last come only when size and CRC are right."""
 
-    __slots__ = ("_decoder", "_directory", "_i", "crc", "position")
+    __slots__ = ("_decoder", "_directory", "_i", "_place", "crc", "position")
 
-    def __init__(self, directory: ZipDirectory, i: int) -> None:
+    def __init__(self, directory: ZipDirectory, i: int, place: Place | None = None) -> None:
         self._directory = directory
         self._i = i
+        self._place = place = place or directory.locate(i)
         self.position = 0
         self.crc = 0
-        start = directory.locate(i)
-        packed = Packed(directory.source, start, start + directory.compressed_size(i))
-        ends_marked = bool(directory.flags(i) & _LZMA_END_MARKED)
+        packed = Packed(directory.source, place.start, place.start + place.packed)
+        ends_marked = bool(place.flags & _LZMA_END_MARKED)
         try:
-            self._decoder = open_decoder(directory.method(i), packed, size=directory.size(i), ends_marked=ends_marked)
-            if directory.size(i) == 0:
+            self._decoder = open_decoder(place.method, packed, size=place.size, ends_marked=ends_marked)
+            if place.size == 0:
                 self._check_end()
         except ArchiveError as error:
             raise self._named(error) from error
@@ -41,7 +41,7 @@ class MemberStream:
 
     def read(self, limit: int) -> bytes:
         """The next bytes, at most *limit*; nothing at the end.  Raises CorruptMember."""
-        size = self._directory.size(self._i)
+        size = self._place.size
         if self.position == size:
             return b""
         try:
@@ -62,14 +62,14 @@ class MemberStream:
         if decoder is None:
             return None
         twin = MemberStream.__new__(MemberStream)
-        twin._directory, twin._i, twin._decoder = self._directory, self._i, decoder
+        twin._directory, twin._i, twin._place, twin._decoder = self._directory, self._i, self._place, decoder
         twin.position, twin.crc = self.position, self.crc
         return twin
 
     def _check_end(self) -> None:
         if self._decoder.read(1):
             raise CorruptMember(f"its data go on after the {self.position} bytes declared", code="zip-size")
-        if self.crc != self._directory.crc(self._i):
+        if self.crc != self._place.crc:
             raise CorruptMember("its CRC is wrong", code="zip-crc")
         self._directory.mark_verified(self._i)
 

@@ -18,6 +18,7 @@ import struct
 import threading
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
 from itertools import count, pairwise
 
 from archivefs import names
@@ -26,6 +27,7 @@ from archivefs.zips.directory import ZipDirectory
 
 RESERVED_AT_ROOT = b".archivefs"
 
+_ODD_NAMES, _PLAIN_NAMES = 1, 2
 _IDENT_MASK = 0xFFFFFFFF
 _U16 = struct.Struct("<H")
 _IDENT = struct.Struct(">I")
@@ -60,22 +62,21 @@ class Folders:
 
     def find(self, folder: int, name: str) -> int | None:
         """The ident of what is called *name* in *folder*, or None."""
-        low, high = self._settle(folder)
-        at = bisect_left(self._items, name, low, high, key=self._name_of_item)
-        if at < high and self._name_of_item(self._items[at]) == name:
+        low, high, name_at = self._settle(folder)
+        at = bisect_left(self._items, name, low, high, key=name_at)
+        if at < high and name_at(self._items[at]) == name:
             return self._items[at] & _IDENT_MASK
         return None
 
-    def places_in(self, folder: int, after: str | None = None) -> range:
-        """The places of what is in *folder*, in order; with *after* only of what follows that name."""
-        low, high = self._settle(folder)
+    def listing(self, folder: int, after: str | None = None) -> Iterator[tuple[int, str]]:
+        """Ident and name of what is in *folder*, in order; with *after* only of what follows that name."""
+        low, high, name_at = self._settle(folder)
         if after is not None:
-            low = bisect_right(self._items, after, low, high, key=self._name_of_item)
-        return range(low, high)
-
-    def ident_at(self, place: int) -> int:
-        """The ident of what is at a place."""
-        return self._items[place] & _IDENT_MASK
+            low = bisect_right(self._items, after, low, high, key=name_at)
+        items = self._items
+        for at in range(low, high):
+            item = items[at]
+            yield item & _IDENT_MASK, name_at(item)
 
     def name_of(self, ident: int) -> str:
         """What it is called; right once its folder was looked into."""
@@ -135,20 +136,36 @@ class Folders:
 
     # -- putting a folder in order --
 
-    def _settle(self, folder: int) -> tuple[int, int]:
-        """Where the folder's items lie, in order from now on."""
+    def _settle(self, folder: int) -> tuple[int, int, Callable[[int], str]]:
+        """Where the folder's items lie, in order from now on, and how to get their names."""
         low = bisect_left(self._items, folder << 32)
         high = bisect_left(self._items, (folder + 1) << 32, low)
         if not self._settled[folder]:
             with self._lock:
                 if not self._settled[folder]:
-                    keys = self._plain_keys(folder, low, high) or self._keys(low, high)
-                    base = folder << 32
-                    self._items[low:high] = array(
-                        "Q", (base | _IDENT.unpack_from(key, len(key) - 4)[0] for key in keys)
-                    )
-                    self._settled[folder] = 1
-        return low, high
+                    self._sort(folder, low, high)
+        return low, high, self._plain_namer(folder) if self._settled[folder] == _PLAIN_NAMES else self._name_of_item
+
+    def _sort(self, folder: int, low: int, high: int) -> None:
+        keys = self._plain_keys(folder, low, high)
+        state = _PLAIN_NAMES if keys else _ODD_NAMES
+        keys = keys or self._keys(low, high)
+        base = folder << 32
+        self._items[low:high] = array("Q", (base | _IDENT.unpack_from(key, len(key) - 4)[0] for key in keys))
+        self._settled[folder] = state
+
+    def _plain_namer(self, folder: int) -> Callable[[int], str]:
+        """The quick way to a name in a folder where all are shown as they are."""
+        records, positions, unpack = self._directory.records, self._directory.positions, _U16.unpack_from
+        skip = 46 + self._prefix_length(folder)
+
+        def name_at(item: int) -> str:
+            if item & 1:
+                return self._raw_folder((item & _IDENT_MASK) >> 1).decode("ascii")
+            place = positions[((item & _IDENT_MASK) >> 1) - 1]
+            return records[place + skip : place + 46 + unpack(records, place + 28)[0]].decode("ascii")
+
+        return name_at
 
     def _plain_keys(self, folder: int, low: int, high: int) -> list[bytes]:
         """Name, NUL and ident of all in a folder, sorted, when every name is shown as it is; otherwise nothing.

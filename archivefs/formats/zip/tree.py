@@ -22,7 +22,7 @@ from archivefs.errors import ArchiveError, LimitExceeded, NotFound, quoted
 from archivefs.format import Opening
 from archivefs.formats.zip.contenttypes import content_type
 from archivefs.formats.zip.folders import Folders
-from archivefs.tree import Attributes, Directory, Entry, File, Node, Reader, Symlink, Tree, Usage
+from archivefs.tree import Attributes, Directory, Entry, File, Kind, Node, Reader, Symlink, Tree, Usage
 from archivefs.zips.codecs import METHOD_NAMES
 from archivefs.zips.directory import MAX_SIZE, ZipDirectory
 from archivefs.zips.members import attributes_of, open_member, read_member
@@ -31,7 +31,6 @@ LOG = logging.getLogger(__name__)
 
 MAX_LINK_TEXT = 1 << 16
 """A link whose target is longer than this is a trap, not a text."""
-_IS_LINK, _TYPE_MASK = 0o120000, 0o170000
 
 
 class ZipTree(Tree):
@@ -93,7 +92,7 @@ class ZipTree(Tree):
     # -- members --
 
     def _member(self, entry: int) -> Node:
-        if self.directory.unix_mode(entry) & _TYPE_MASK == _IS_LINK and self.link_target(entry) is not None:
+        if self.directory.is_symlink(entry) and self.link_target(entry) is not None:
             return ZipLink(self, entry)
         return ZipFile(self, entry)
 
@@ -148,11 +147,16 @@ class ZipFolder(Directory):
         return self.tree.node(ident)
 
     def entries(self, after: str | None = None) -> Iterator[Entry]:
-        tree, folders = self.tree, self.tree.folders
-        for place in folders.places_in(self._folder, after):
-            ident = folders.ident_at(place)
-            node = tree.node(ident)
-            yield Entry(folders.name_of(ident), node.kind, ident, node)
+        tree = self.tree
+        is_symlink = tree.directory.is_symlink
+        for ident, name in tree.folders.listing(self._folder, after):
+            if ident & 1:
+                yield Entry(name, Kind.DIRECTORY, ident, ZipFolder(tree, ident >> 1))
+            elif is_symlink((ident >> 1) - 1):
+                node = tree.node(ident)
+                yield Entry(name, node.kind, ident, node)
+            else:
+                yield Entry(name, Kind.FILE, ident, ZipFile(tree, (ident >> 1) - 1))
 
 
 class ZipFile(File):
@@ -175,7 +179,7 @@ class ZipFile(File):
 
     def open(self) -> Reader:
         directory, entry = self.tree.directory, self._entry
-        if directory.size(entry) > MAX_LINK_TEXT and directory.unix_mode(entry) & _TYPE_MASK == _IS_LINK:
+        if directory.is_symlink(entry) and directory.size(entry) > MAX_LINK_TEXT:
             problem = f"a symbolic link with a target of {directory.size(entry)} bytes"
             raise LimitExceeded(problem, archive=directory.path, member=directory.name(entry))
         return open_member(directory, entry, self.tree.cache)
