@@ -131,6 +131,8 @@ class Format:
     command_names: Sequence[str] = ()
     """Their names, so that nothing need be imported to know them."""
     can_write: bool = False
+    unreadable_code: str = "unreadable"
+    """The code under which ``verify`` reports that the archive could not be opened."""
     unavailable: Callable[[], str | None] | None = None
     """A sentence that says what to install when the format cannot work here, or None."""
 

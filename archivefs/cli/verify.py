@@ -13,11 +13,11 @@ from archivefs.cli.progress import Meter
 from archivefs.cli.shared import OpenRequest, cli_command, json_option, opening_options
 from archivefs.cli.shown import json_text, write
 from archivefs.cli.sources import Plan, Source, archive_source, plan_sources
-from archivefs.errors import ArchiveError, UsageError, quoted
+from archivefs.errors import ArchiveError, CorruptArchive, UnreadableArchive, UsageError, quoted
 from archivefs.format import Finding, Level, VerifyRequest
 
 UNREADABLE = "unreadable"
-"""The code of the finding that says why an archive could not be looked at."""
+"""The code of the finding that says why an archive could not be looked at, unless its format has one of its own."""
 
 
 @cli_command("verify", example="archivefs verify site.zip\narchivefs verify --json -j 4 *.zip")
@@ -73,7 +73,7 @@ class Verdict:
                 self._add(finding, meter)
         except (ArchiveError, OSError) as error:
             self.unreadable = True
-            self._add(_as_finding(error), meter)
+            self._add(_as_finding(error, source), meter)
         meter.clear()
         if not self.quiet:
             write(self._summary())
@@ -122,12 +122,14 @@ def _findings(source: Source | ArchiveError, planned: Plan, asked: VerifyRequest
     return format.verify(path, planned.settings.apply(planned.opening(), format), asked)
 
 
-def _as_finding(error: ArchiveError | OSError) -> Finding:
+def _as_finding(error: ArchiveError | OSError, source: Source | ArchiveError) -> Finding:
     if isinstance(error, OSError):
         return Finding(UNREADABLE, Level.ERROR, "", error.strerror or str(error))
     where = error.member if isinstance(error.member, str) else quoted(error.member)
     message = f"{error.problem}; {error.advice}" if error.advice else error.problem
-    return Finding(UNREADABLE, Level.ERROR, where, message)
+    cannot_open = isinstance(error, (UnreadableArchive, CorruptArchive))
+    code = source.format.unreadable_code if cannot_open and isinstance(source, Source) and source.format else UNREADABLE
+    return Finding(code, Level.ERROR, where, message)
 
 
 def _count(number: int, what: str) -> str:

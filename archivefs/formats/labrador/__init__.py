@@ -64,4 +64,5 @@ FORMAT = Format(
     verify=_verify,
     commands=_commands,
     command_names=("bitsy",),
+    unreadable_code="zip-unreadable",
 )

@@ -1,12 +1,13 @@
 """The zip around a site: its three special files, and members found by name ignoring case.
 
-A Container never changes once it is made, so any thread may ask it.  No member is ever walked to: a name is
-looked up or not at all, so what hostile members are called does not matter.
+Any thread may ask a Container; its table of names is made when first needed, under the lock.  No member is ever
+walked to: a name is looked up or not at all, so what hostile members are called does not matter.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 
 from archivefs.caches import ByteCache
 from archivefs.errors import ArchiveError, CorruptArchive, LimitExceeded, UnsupportedMember
@@ -37,12 +38,19 @@ class Container:
         self.directory = directory
         self.mtime_ns = os.fstat(directory.fd).st_mtime_ns
         """The archive's own: the format has no times, and those of the zip say nothing of suppressed files."""
-        name = directory.name
-        self._by_name = FlatTable(name(i).lower() for i in range(len(directory)))
+        self._lock = threading.Lock()
+        self._by_name: FlatTable | None = None
 
     def find(self, name: bytes) -> int | None:
         """The first member whose name is the lower-cased *name*, ignoring case."""
-        for i in self._by_name.candidates(name):
+        for i in (self._by_name or self._table()).candidates(name):
+            if self.directory.name(i).lower() == name:
+                return i
+        return None
+
+    def find_special(self, name: bytes) -> int | None:
+        """The same for one of the special files.  These come first, so the table is not needed to open a site."""
+        for i in range(len(self.directory)):
             if self.directory.name(i).lower() == name:
                 return i
         return None
@@ -50,6 +58,13 @@ class Container:
     def find_file(self, key: bytes) -> int | None:
         """The first member that holds the data of the lower-cased *key*."""
         return None if key.endswith(b"/") else self.find(SITE + key)
+
+    def _table(self) -> FlatTable:
+        with self._lock:
+            if self._by_name is None:
+                name = self.directory.name
+                self._by_name = FlatTable(name(i).lower() for i in range(len(self.directory)))
+            return self._by_name
 
     def open(self, i: int, cache: ByteCache) -> Reader:
         """Open a member; raises CorruptMember, EncryptedMember, UnsupportedMember, SourceChanged."""
@@ -65,7 +80,7 @@ class Container:
 
     def manifest(self) -> bytes:
         """The manifest; raises CorruptArchive if there is none that can be read."""
-        i = self.find(MANIFEST)
+        i = self.find_special(MANIFEST)
         if i is None:
             raise CorruptArchive("it has no manifest, so it is no Labrador archive", archive=self.directory.path)
         try:
@@ -79,7 +94,7 @@ class Container:
 
     def types(self) -> extmime.Types:
         """The type declarations; none where they cannot be read."""
-        i = self.find(EXTMIME)
+        i = self.find_special(EXTMIME)
         if i is None:
             return extmime.Types()
         try:

@@ -6,10 +6,11 @@ information.  See the Labrador format, "Manifest file" and "Uniqueness".
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from archivefs.formats.labrador import bitsy
-from archivefs.formats.labrador.bitsy import BitsyError
+from archivefs.formats.labrador.bitsy import MAX_LENGTH, BitsyError
 
 INDEX = "index."
 """A file whose name begins so is the document of its directory."""
@@ -22,6 +23,15 @@ EMPTY_DIGEST = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855
 MAX_KEY_LENGTH = 1023
 
 _PREFIXES = ("xz--", "xq--")
+_PLAIN_COMPONENT = (
+    r"(?!xz--|xq--|index\.|(?:aux|con|nul|prn|com[0-9]|lpt[0-9])(?:[./]|\Z))\.?[a-z0-9_]+(?:(?:-+|\.)[a-z0-9_]+)*"
+)
+_PLAIN = re.compile(f"{_PLAIN_COMPONENT}(?:/{_PLAIN_COMPONENT})*")
+
+
+def is_plain(key: str) -> bool:
+    """Does every component of a lower-cased key mean just itself?  Most do, and this is the quick way to know."""
+    return len(key) <= MAX_LENGTH and bool(_PLAIN.fullmatch(key))
 
 
 def is_index(name: str) -> bool:
@@ -66,6 +76,8 @@ def _normalized(name: str) -> str:
 def normalize(key: str) -> str:
     """The encoded normalization of a whole key or directory; without one it is the lower-cased text."""
     key = key.lower()
+    if is_plain(key):
+        return key
     try:
         return "/".join([_normalized(name) for name in key.split("/")])
     except BitsyError:

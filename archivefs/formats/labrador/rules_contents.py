@@ -10,6 +10,7 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple
 
 from archivefs.errors import ArchiveError
 from archivefs.format import Finding, Opening, VerifyRequest
@@ -23,8 +24,9 @@ from archivefs.formats.labrador.manifest import Manifest
 from archivefs.formats.labrador.rules_members import Members
 from archivefs.zips.members import stream_member
 
-_IN_FLIGHT = 16
-"""How many members a thread may be ahead of what is reported."""
+_IN_FLIGHT = 4
+"""How many batches there may be for each thread."""
+_BATCH_MEMBERS, _BATCH_BYTES = 100, 4 << 20
 
 
 def findings(
@@ -110,6 +112,14 @@ def _external(contents: Contents, opening: Opening, request: VerifyRequest) -> I
 # -- digests --
 
 
+class _Batch(NamedTuple):
+    """Members that one thread looks at in one go: handing over each by itself would cost more than a small one does."""
+
+    members: list[tuple[int, str | None]]
+    """Each with the digest that is expected of it."""
+    size: int
+
+
 def _digests(members: Members, records: _Records | None, request: VerifyRequest) -> Iterator[Finding]:
     """Read all that is stored; members are reported in order, however many threads there are."""
     directory = members.container.directory
@@ -118,34 +128,40 @@ def _digests(members: Members, records: _Records | None, request: VerifyRequest)
     jobs = request.jobs or os.cpu_count() or 1
     request.progress(0, total)
     with ThreadPoolExecutor(jobs, thread_name_prefix="verify") as pool:
-        waiting: deque[tuple[int, Future[Finding | None]]] = deque()
+        waiting: deque[tuple[_Batch, Future[list[Finding]]]] = deque()
+        batches = _batches(members, records)
         try:
-            for member, key in members.stored():
-                waiting.append((member, pool.submit(_check, members.container, member, _expected(records, key))))
-                while len(waiting) >= jobs * _IN_FLIGHT or (waiting and waiting[0][1].done()):
-                    done, finding = _take(members.container, waiting, done)
-                    request.progress(done, total)
-                    yield from finding
-            while waiting:
-                done, finding = _take(members.container, waiting, done)
+            while True:
+                while len(waiting) < jobs * _IN_FLIGHT and (batch := next(batches, None)):
+                    waiting.append((batch, pool.submit(_check_all, members.container, batch)))
+                if not waiting:
+                    return
+                batch, future = waiting.popleft()
+                yield from future.result()
+                done += batch.size
                 request.progress(done, total)
-                yield from finding
         finally:  # also when nobody wants to hear the rest
             for _, future in waiting:
                 future.cancel()
 
 
-def _take(
-    container: Container, waiting: deque[tuple[int, Future[Finding | None]]], done: int
-) -> tuple[int, list[Finding]]:
-    member, future = waiting.popleft()
-    finding = future.result()
-    return done + container.directory.size(member), [finding] if finding else []
+def _batches(members: Members, records: _Records | None) -> Iterator[_Batch]:
+    batch: list[tuple[int, str | None]] = []
+    size = 0
+    for member, key in members.stored():
+        record = records.find(key) if records else None
+        batch.append((member, records.manifest.digest(record) if records and record is not None else None))
+        size += members.container.directory.size(member)
+        if len(batch) >= _BATCH_MEMBERS or size >= _BATCH_BYTES:
+            yield _Batch(batch, size)
+            batch, size = [], 0
+    if batch:
+        yield _Batch(batch, size)
 
 
-def _expected(records: _Records | None, key: bytes) -> str | None:
-    record = records.find(key) if records else None
-    return records.manifest.digest(record) if records and record is not None else None
+def _check_all(container: Container, batch: _Batch) -> list[Finding]:
+    findings = (_check(container, member, expected) for member, expected in batch.members)
+    return [finding for finding in findings if finding]
 
 
 def _check(container: Container, member: int, expected: str | None) -> Finding | None:

@@ -14,7 +14,7 @@ from archivefs.formats.labrador import bitsy
 from archivefs.formats.labrador.bitsy import BitsyError
 from archivefs.formats.labrador.findings import error, line
 from archivefs.formats.labrador.flattable import FlatTable
-from archivefs.formats.labrador.keys import is_index, normalize
+from archivefs.formats.labrador.keys import is_index, is_plain, normalize
 from archivefs.formats.labrador.keyvalue import KEY, LINE
 
 MAX_TRAIL = 4096
@@ -105,6 +105,8 @@ class _Keys:
 
 def url_path(key: str, *, is_directory: bool = False) -> str | None:
     """The URL path of a lower-cased key, or None if it cannot be decoded; a directory's without the "/" at its end."""
+    if is_plain(key):
+        return key
     names = key.split("/")
     index = not is_directory and is_index(names[-1])
     try:

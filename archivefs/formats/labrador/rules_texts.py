@@ -12,7 +12,7 @@ from archivefs.formats.labrador import bitsy
 from archivefs.formats.labrador.bitsy import BitsyError
 from archivefs.formats.labrador.extmime import is_legal_key
 from archivefs.formats.labrador.findings import error, line, notice
-from archivefs.formats.labrador.keys import ESCAPED_INDEX, INDEX, MAX_KEY_LENGTH, normalize_name
+from archivefs.formats.labrador.keys import ESCAPED_INDEX, INDEX, MAX_KEY_LENGTH, is_plain, normalize_name
 from archivefs.formats.labrador.keyvalue import records, wrong_lines
 
 _DIGEST = re.compile(r"[0-9A-Fa-f]{64}")
@@ -38,21 +38,25 @@ def manifest_findings(data: bytes) -> Iterator[Finding]:
     noncanonical: set[str] = set()
     for number, key, value in records(data):
         where = line("manifest", number)
-        names = key.split("/")
-        for problem in filter(None, map(_problem, names)):
-            yield error(problem.code, where, problem.message)
-        for name in (*names[:-1], "" if names[-1].lower().startswith(INDEX) else names[-1]):
-            if _is_noncanonical(name) and name.lower() not in noncanonical:
-                noncanonical.add(name.lower())
-                yield notice("noncanonical-name", where, f"{name} is not how an encoder writes this name")
-        if any(name.lower().startswith(INDEX) for name in names[:-1]):
-            yield error("key-directory-index", where, f"no directory may begin with {INDEX}")
+        if not is_plain(key.lower()):
+            yield from _component_findings(key.split("/"), where, noncanonical)
         if len(key) > MAX_KEY_LENGTH:
             yield error(
                 "key-too-long", where, f"the key has {len(key)} characters, at most {MAX_KEY_LENGTH} are allowed"
             )
         if not _DIGEST.fullmatch(value):
             yield error("digest-format", where, _digest_problem(value))
+
+
+def _component_findings(names: list[str], where: str, noncanonical: set[str]) -> Iterator[Finding]:
+    for problem in filter(None, map(_problem, names)):
+        yield error(problem.code, where, problem.message)
+    for name in filter(_is_noncanonical, names):
+        if name.lower() not in noncanonical:  # a directory is mentioned once
+            noncanonical.add(name.lower())
+            yield notice("noncanonical-name", where, f"{name} is not how an encoder writes this name")
+    if any(name.lower().startswith(INDEX) for name in names[:-1]):
+        yield error("key-directory-index", where, f"no directory may begin with {INDEX}")
 
 
 def _syntax(file: str, data: bytes) -> Iterator[Finding]:

@@ -94,7 +94,7 @@ class LabradorTree(Tree):
         extras: dict[str, Callable[[], Reader]] = {
             "manifest": lambda: BytesReader(self.manifest.data, mtime_ns=mtime_ns),
         }
-        member = self.container.find(EXTMIME)
+        member = self.container.find_special(EXTMIME)
         if member is not None:
             attributes = Attributes(self._directory.size(member), mtime_ns)
             extras["extmime"] = lambda: SiteReader(self.container.open(member, self._cache), attributes)

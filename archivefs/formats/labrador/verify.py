@@ -9,23 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from archivefs.errors import CorruptArchive, DamagedContent, EncryptedMember, UnreadableArchive, UnsupportedMember
+from archivefs.errors import DamagedContent, EncryptedMember, UnsupportedMember
 from archivefs.format import Finding, Opening, VerifyRequest
 from archivefs.formats.labrador import extmime, rules_contents, rules_keys, rules_members, rules_texts
 from archivefs.formats.labrador.container import EXTMIME, MANIFEST, MAX_MANIFEST_BYTES, Container
-from archivefs.formats.labrador.findings import error, unreadable
+from archivefs.formats.labrador.findings import unreadable
 from archivefs.formats.labrador.manifest import Manifest
 from archivefs.formats.labrador.rules_members import Members
 from archivefs.zips.directory import ZipDirectory
 
 
 def verify(path: str, opening: Opening, request: VerifyRequest) -> Iterator[Finding]:
-    """The findings for the archive at *path*; raises LimitExceeded for texts that are too large to look at."""
-    try:
-        directory = ZipDirectory.open(path)
-    except (UnreadableArchive, CorruptArchive) as problem:
-        yield error("zip-unreadable", "", problem.problem)
-        return
+    """The findings for the archive at *path*.
+
+    Raises UnreadableArchive or CorruptArchive, which the command reports under our code ``zip-unreadable``, and
+    LimitExceeded for texts that are too large to look at.
+    """
+    directory = ZipDirectory.open(path)
     try:
         yield from _findings(Container(directory), opening, request)
     finally:
