@@ -79,9 +79,12 @@ class ZipDirectory:
         self._places = Places(self, self._offsets, layout.directory_start)
 
     @classmethod
-    def open(cls, path: str, *, limits: ZipLimits = ZipLimits()) -> ZipDirectory:  # noqa: B008  immutable
-        """Open the zip at *path*; raises UnreadableArchive (no zip, or the system says no) or CorruptArchive."""
-        source = SourceFile(path)
+    def open(cls, path: str, *, limits: ZipLimits = ZipLimits(), fd: int | None = None) -> ZipDirectory:  # noqa: B008
+        """Open the zip at *path*; raises UnreadableArchive (no zip, or the system says no) or CorruptArchive.
+
+        *fd*, if given, is that file opened already; it is closed with the archive, or at once if this raises.
+        """
+        source = SourceFile(path, fd=fd)
         try:
             return cls(source, find_layout(source), limits)
         except CorruptMember as error:

@@ -23,9 +23,10 @@ WATCH_INTERVAL_S = 1.0
 class SourceFile:
     """An open regular file that must not change."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, fd: int | None = None) -> None:
+        """Raises UnreadableArchive.  *fd*, if given, is that file opened already; it is the new object's to close."""
         self.path = path
-        self.fd = _open_file(path)
+        self.fd = _open_file(path) if fd is None else fd
         status = os.fstat(self.fd)
         self.size = status.st_size
         self.mtime_ns = status.st_mtime_ns
