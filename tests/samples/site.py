@@ -10,7 +10,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 
 TIME = (2024, 5, 17, 12, 30, 0)
 
@@ -56,19 +56,34 @@ SITE: dict[str, bytes] = {
 
 
 def write_zip(path: Path, files: Mapping[str, bytes] = SITE) -> Path:
-    """The site as a plain zip."""
+    """The site as a plain zip, folders included, as zip(1) writes it."""
     with zipfile.ZipFile(path, "w") as archive:
+        for name in sorted({f"{folder}/" for file in files for folder in PurePath(file).parents if folder.name}):
+            archive.writestr(_member(name, 0o040755), b"")
         for name, data in files.items():
             method = zipfile.ZIP_STORED if name.endswith(".png") else zipfile.ZIP_DEFLATED
-            member = zipfile.ZipInfo(name, TIME)
-            member.external_attr = 0o100644 << 16
-            archive.writestr(member, data, method)
+            archive.writestr(_member(name, 0o100644), data, method)
+    return path
+
+
+def _member(name: str, mode: int) -> zipfile.ZipInfo:
+    member = zipfile.ZipInfo(name, TIME)
+    member.create_system = 3
+    member.external_attr = mode << 16
+    return member
+
+
+def write_damaged(path: Path) -> Path:
+    """The same zip, with one bit of the picture turned over."""
+    data = bytearray(write_zip(path).read_bytes())
+    data[data.index(b"IDAT") + 20] ^= 1
+    path.write_bytes(data)
     return path
 
 
 def write_all(folder: Path) -> list[Path]:
     """Every archive that the README and the demo use."""
-    return [write_zip(folder / "site.zip")]
+    return [write_zip(folder / "site.zip"), write_damaged(folder / "damaged.zip")]
 
 
 def main() -> None:
