@@ -98,9 +98,10 @@ class Driver:
         self._controls: weakref.WeakKeyDictionary[Tree, ControlTree] = weakref.WeakKeyDictionary()
         self._versions: dict[int, int] = {}
         self._logged: dict[str, float] = {}
-        self._main: Tree | None = None
-        self._number(self.root.tree)
         self._main = self.root.tree
+        self._last_base: tuple[Tree, int] = (self._main, 0)
+        """Most questions are about the tree that the last one was about."""
+        self._number(self._main)
         write = 0o222 if options.read_write else 0
         self._modes = {
             Kind.DIRECTORY: Kind.DIRECTORY << 12 | (0o555 | write & 0o200) & ~options.dmask,
@@ -149,17 +150,25 @@ class Driver:
         root = self.root
         if node.ident == root.ident and node.tree is root.tree:
             return ROOT_INODE
-        return self._number(node.tree) << TREE_SHIFT | node.ident
+        return self.base(node.tree) | node.ident
 
     def entry_inode(self, directory: Directory, entry: Entry) -> int:
         """The inode of a line in a listing of *directory*; UNKNOWN_INODE where only a look-up would tell."""
         if entry.node is not None:
             return self.inode(entry.node)
-        return self._number(directory.tree) << TREE_SHIFT | entry.ident if entry.ident else UNKNOWN_INODE
+        return self.base(directory.tree) | entry.ident if entry.ident else UNKNOWN_INODE
 
-    def leads_back(self, node: Node) -> bool:
-        """Can ``node_of`` find it again by its inode alone?"""
-        return node.tree.leads_back
+    def base(self, tree: Tree) -> int:
+        """What is added to the idents of *tree* to make inodes."""
+        if tree is self._main:
+            return 0
+        if tree.known_as is not None:
+            tree = tree.known_as
+        last, base = self._last_base
+        if tree is not last:
+            base = self._number(tree) << TREE_SHIFT
+            self._last_base = (tree, base)
+        return base
 
     def node_of(self, inode: int) -> Node:
         """The node with that inode, where its tree leads back; raises StaleNode if it is gone."""
@@ -175,8 +184,6 @@ class Driver:
             raise StaleNode from None
 
     def _number(self, tree: Tree) -> int:
-        if tree is self._main:
-            return 0
         number = self._numbers.get(tree)
         if number is None:
             with self._lock:
