@@ -21,7 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
-from archivefs.errors import DirectoryExpected, NotFound
+from archivefs.errors import DirectoryExpected, NotFound, NotPermitted, NotSupported
 
 ROOT_IDENT = 1
 MAX_IDENT = 2**48 - 1
@@ -159,8 +159,14 @@ class Tree(ABC):
     writable: bool = False
     leads_back: bool = False
     """``node()`` finds any node by its ident, so a front-end need not remember any."""
+    open_needed: bool = False
+    """A front-end that could do without ``File.open`` as such must not: files lie as whole files of their own
+    (the kernel can be handed those at open), or some that are listed as empty cannot be opened at all."""
     top: Parts = ()
     """Where a sub-tree begins that is shown instead of the root: no symbolic link may lead above it."""
+    known_as: Tree | None = None
+    """Set by a tree that opens this one again and again: the one by whose number a front-end should know its nodes,
+    and whose ``node()`` leads back to them however often it was opened."""
 
     @abstractmethod
     def root(self) -> Directory:
@@ -197,7 +203,84 @@ class Tree(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Close what is open.  Nothing may be called afterwards, except ``close`` again."""
+        """Close what is open.  Nothing may be called afterwards, except ``close`` again; open readers stay good."""
+
+
+# -- changing --
+
+
+class Writer(Reader):
+    """Open content that can be changed.  A front-end asks for one at a time for each file and shares it."""
+
+    @abstractmethod
+    def write_at(self, offset: int, data: bytes) -> None:
+        """Write; a gap before *offset* reads as zeros.  Sets the time of change."""
+
+    @abstractmethod
+    def truncate(self, size: int) -> None:
+        """Cut off, or grow with zeros."""
+
+    @abstractmethod
+    def set_times(self, *, mtime_ns: int) -> None:
+        """Set the time of change; what is written later sets it again."""
+
+    @abstractmethod
+    def sync(self) -> None:
+        """Durable when it returns.  Called at fsync, and at close with unsaved bytes: here is told what is wrong."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """The last handle is gone: what is there becomes the file, unless it was removed; readable until close()."""
+
+
+class Changeable(Node):
+    """What can be told of a node that is no file content."""
+
+    __slots__ = ()
+
+    def set_times(self, *, mtime_ns: int) -> None:
+        """Keep a time of change, until unmount or beyond where the format has a place for it."""
+        raise NotSupported
+
+    def set_xattr(self, name: str, value: bytes | None) -> None:
+        """Set an attribute the format gives a meaning, or remove it (None); any other is NotSupported."""
+        raise NotSupported
+
+
+class WritableFile(File, Changeable):
+    """A file that can be changed."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def open_writer(self, *, truncate: bool) -> Writer:
+        """Open it for changing, empty or as it is."""
+
+
+class WritableDirectory(Directory, Changeable):
+    """A directory that can be changed."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def create(self, name: str, *, exclusive: bool) -> WritableFile:
+        """A new empty file; where the name is taken by a file that one, or AlreadyExists if *exclusive*."""
+
+    @abstractmethod
+    def make_directory(self, name: str) -> Directory:
+        """A new directory; raises AlreadyExists."""
+
+    def make_symlink(self, name: str, target: str) -> Symlink:
+        """A new symbolic link; NotPermitted where the format has none."""
+        raise NotPermitted
+
+    @abstractmethod
+    def remove(self, name: str, *, kind: Kind) -> None:
+        """Remove a directory (DIRECTORY: it must be empty) or anything else (FILE)."""
+
+    @abstractmethod
+    def rename(self, name: str, to: Directory, to_name: str, *, replace: bool) -> None:
+        """Move it; raises OtherTree, AlreadyExists unless *replace*, DirectoryNotEmpty and the like."""
 
 
 class Capture(NamedTuple):

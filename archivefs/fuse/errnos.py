@@ -21,6 +21,7 @@ ERRNOS: dict[type[errors.ArchiveError], int] = {
     errors.NotSupported: errno.EOPNOTSUPP,
     errors.TreeReadOnly: errno.EROFS,
     errors.NameNotAllowed: errno.EILSEQ,
+    errors.NameNotHeld: errno.EINVAL,
     errors.NameTooLong: errno.ENAMETOOLONG,
     errors.AlreadyExists: errno.EEXIST,
     errors.DirectoryNotEmpty: errno.ENOTEMPTY,
