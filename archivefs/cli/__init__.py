@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import click
 
 from archivefs import __version__
-from archivefs.cli.shared import EXIT_CODES, Running, add_debug_option, one_line, tell
+from archivefs.cli.shared import EXIT_CODES, Running, StderrHandler, add_debug_option, one_line, tell
 from archivefs.errors import ArchiveError, quoted
 from archivefs.format import Format
 
@@ -139,15 +139,6 @@ def _set_up_output() -> None:
     logger = logging.getLogger("archivefs")
     if not any(isinstance(handler, StderrHandler) for handler in logger.handlers):
         logger.addHandler(StderrHandler(logging.WARNING))
-
-
-class StderrHandler(logging.Handler):
-    """Log lines on stderr, as it is at that moment."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        tell(record.getMessage())
-        if record.exc_info and self.level <= logging.DEBUG:
-            traceback.print_exception(*record.exc_info)
 
 
 def _explain(error: Exception) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -105,7 +106,8 @@ def _start_debugging(ctx: click.Context, _parameter: click.Parameter, on: bool) 
     logger = logging.getLogger("archivefs")
     logger.setLevel(logging.DEBUG)
     for handler in logger.handlers:
-        handler.setLevel(logging.DEBUG)
+        if isinstance(handler, StderrHandler):
+            handler.setLevel(logging.DEBUG)
 
 
 def debugging() -> bool:
@@ -126,3 +128,12 @@ def tell(message: str) -> None:
 def one_line(text: str) -> str:
     """*text* with every stretch of white space as one space."""
     return " ".join(text.split())
+
+
+class StderrHandler(logging.Handler):
+    """Log lines on stderr, as it is at that moment."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        tell(record.getMessage())
+        if record.exc_info and self.level <= logging.DEBUG:
+            traceback.print_exception(*record.exc_info)

@@ -26,6 +26,7 @@ class MountTree(Tree):
     def __init__(self, archives: Iterable[tuple[str, Tree]]) -> None:
         self.trees = dict(sorted(archives, key=lambda pair: pair[0]))
         self.immutable = all(tree.immutable for tree in self.trees.values())
+        self.open_needed = any(tree.open_needed for tree in self.trees.values())
         self.writable = any(tree.writable for tree in self.trees.values())
         self._root = _MountDirectory(self)
 

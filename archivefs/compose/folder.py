@@ -45,6 +45,7 @@ class FolderTree(Tree):
 
     immutable = False
     leads_back = True
+    open_needed = True  # as one of the archives may need it
 
     def __init__(self, path: str, recognise: Recognise, *, max_open: int = MAX_OPEN) -> None:
         self.path = os.path.abspath(path)

@@ -22,6 +22,7 @@ class SubTree(Tree):
         self.inner = inner
         self.immutable = inner.immutable
         self.writable = inner.writable
+        self.open_needed = inner.open_needed
         self.leads_back = inner.leads_back
         self._root, below = _descend(inner, parts)
         self._root.tree.top = self._root.tree.top + below
