@@ -118,13 +118,13 @@ def _layout(source: SourceFile, tail: bytes, base: int, at: int, problems: list[
         )
     if not claim.size and not claim.entries:
         return Layout(end, 0, end, 0, 0, claim.exact_count, claim.comment, problems)
-    start = _directory_start(source, claim, end)
-    if start is None:
+    found = _directory_start(source, claim, end)
+    if found is None:
         return None
-    shift = max(0, start - claim.offset) if start == end - claim.size else 0
+    start, shift = found
     if start + claim.size != end:
         problems.append(Problem("zip-structure", "", "the end record gives a wrong size of the central directory"))
-    elif start < claim.offset:
+    elif start != claim.offset + shift:
         problems.append(Problem("zip-structure", "", "the end record gives a wrong place of the central directory"))
     return Layout(start, claim.size, end, shift, claim.entries, claim.exact_count, claim.comment, problems)
 
@@ -169,14 +169,22 @@ def _zip64(source: SourceFile, end_at: int) -> tuple[int, bool, tuple[int, int, 
     return None
 
 
-def _directory_start(source: SourceFile, claim: _Claim, end: int) -> int | None:
-    """Where the first record stands: just before the end, or where the end record says."""
-    places = [place for place in (end - claim.size, claim.offset) if 0 <= place <= end - 46]
-    shifts = {place: max(0, place - claim.offset) if place == end - claim.size else 0 for place in places}
-    heads = {place: RECORD_OFFSET.unpack(source.pread(RECORD_OFFSET.size, place)) for place in places}
-    good = [place for place in places if heads[place][0] == RECORD_SIGNATURE]
-    for place in good:
-        local = heads[place][1] + shifts[place]
-        if heads[place][1] == ALL32 or (local + 4 <= place and source.pread(4, local) == LOCAL_SIGNATURE):
-            return place
+def _directory_start(source: SourceFile, claim: _Claim, end: int) -> tuple[int, int] | None:
+    """Where the first record stands, and what has to be added to every offset.
+
+    The record so far before the end as the size says, with whatever stands before the archive taken into account;
+    if the size lies, the one at the offset; if the offset lies, the first again, with nothing before the archive.
+    Of these the first whose member is where it should be is taken, and if there is none, the first at all.
+    """
+    before_end = end - claim.size
+    places = [(before_end, max(0, before_end - claim.offset)), (claim.offset, 0), (before_end, 0)]
+    good = [(place, shift) for place, shift in places if 0 <= place <= end - 46 and _record_at(source, place)]
+    for place, shift in good:
+        local = RECORD_OFFSET.unpack(source.pread(RECORD_OFFSET.size, place))[1]
+        if local == ALL32 or (local + shift + 4 <= place and source.pread(4, local + shift) == LOCAL_SIGNATURE):
+            return place, shift
     return good[0] if good else None
+
+
+def _record_at(source: SourceFile, place: int) -> bool:
+    return source.pread(4, place) == RECORD_SIGNATURE
