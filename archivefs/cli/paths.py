@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from archivefs.errors import ArchiveError, DirectoryExpected, NotFound
+from archivefs.errors import ArchiveError, CorruptArchive, DirectoryExpected, NotFound, UnreadableArchive
 from archivefs.tree import Directory, Entry, Node, Parts, Symlink, Tree
 
 MARK = ":/"
@@ -102,6 +102,8 @@ def node_of(directory: Directory, entry: Entry) -> Node:
 
 def located(error: ArchiveError, place: Place) -> ArchiveError:
     """*error*, telling at least which archive and which path it is about."""
+    if error.archive and isinstance(error, (CorruptArchive, UnreadableArchive)):
+        return error  # it is about that archive as a whole, perhaps one in a folder
     error.archive = error.archive or place.source
     error.member = error.member or "/".join(place.parts)
     return error

@@ -196,7 +196,7 @@ def test_a_folder_of_archives_with_a_damaged_one(run: Run, tmp_path: Path) -> No
     (tmp_path / "notes.txt").write_text("no archive")
     assert run("ls", tmp_path).lines == ["bad.fake", "good.fake"]
     outcome = run("ls", f"{tmp_path}:/bad.fake")
-    assert (outcome.code, outcome.err) == (1, f"archivefs: {tmp_path}/bad.fake: bad.fake: nobody could read this\n")
+    assert (outcome.code, outcome.err) == (1, f"archivefs: {tmp_path}/bad.fake: nobody could read this\n")
     outcome = run("tree", tmp_path)
     assert outcome.code == 1
     assert outcome.lines[1:] == ["├── bad.fake", "└── good.fake", "    └── x", "", "2 directories, 1 files"]
