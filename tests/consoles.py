@@ -31,7 +31,7 @@ class Session(NamedTuple):
 
     def mounts(self) -> bool:
         """Does it need FUSE?"""
-        return any("mount " in step.command for step in self.steps)
+        return any("mount " in step.command or "doctor" in step.command for step in self.steps)
 
 
 def sessions(page: Path) -> list[Session]:

@@ -22,6 +22,7 @@ clean_up() {
     for point in "$work"/*/; do
         ! mountpoint -q "$point" || fusermount3 -u "$point" || fusermount3 -uz "$point" || true
     done
+    chmod -R u+w "$work" 2>/dev/null || true
     rm -rf --one-file-system "$work"
     exit "$status"
 }
@@ -44,7 +45,7 @@ show "archivefs mount site.zip site"
 show "find site -type f | sort"
 show "grep -r lighthouse site"
 show "getfattr -d site/index.html"
-show "rsync -aX site/ copy/ && diff -r site copy && echo the copy is the same"
+show "rsync -aX --chmod=u+w site/ copy/ && diff -r site copy && echo the copy is the same"
 show "archivefs umount site"
 
 title "Done"
