@@ -4,7 +4,7 @@
 PYTHON := .venv/bin/python
 ARGS :=
 
-.PHONY: help install test demo lint check bench torture clean
+.PHONY: help install test demo lint check bench bench-quick torture clean
 
 help:
 	@echo "make install   archivefs with all extras, as .venv/bin/archivefs"
@@ -12,7 +12,7 @@ help:
 	@echo "make test      every test, real mounts included"
 	@echo "make lint      formatting, ruff, mypy --strict"
 	@echo "make check     lint, then test: what CI runs"
-	@echo "make bench     measure, beside other tools"
+	@echo "make bench     measure, beside other tools; bench-quick: in five minutes"
 	@echo "make torture   long runs: damaged archives, killed drivers"
 	@echo "make clean     remove what the others made"
 
@@ -39,8 +39,12 @@ check:
 	@$(MAKE) --no-print-directory test
 
 bench:
-	@contrib/setup.sh system python
+	@contrib/setup.sh system peers python
 	$(PYTHON) -m contrib.bench $(ARGS)
+
+bench-quick:
+	@contrib/setup.sh system peers python
+	$(PYTHON) -m contrib.bench --quick $(ARGS)
 
 torture:
 	@contrib/setup.sh system python

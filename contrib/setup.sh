@@ -2,6 +2,7 @@
 # Install what is missing, and nothing else.
 #
 #   contrib/setup.sh system    Debian packages: FUSE and the programs that the tests and the demo use
+#   contrib/setup.sh peers     Debian packages: the tools that the benchmark compares with
 #   contrib/setup.sh python    archivefs with all extras and the development tools, in .venv
 #
 # A second run does nothing: packages are asked for only when a program is not there, and .venv is made
@@ -14,8 +15,9 @@ main() {
     for part in "$@"; do
         case "$part" in
             system) set_up_system ;;
+            peers) set_up_peers ;;
             python) set_up_python ;;
-            *) fail "unknown part '$part': system or python is expected" ;;
+            *) fail "unknown part '$part': system, peers or python is expected" ;;
         esac
     done
 }
@@ -38,6 +40,13 @@ set_up_system() {
     [ "${#packages[@]}" -eq 0 ] || install_packages "${packages[@]}"
     # In a machine that has never mounted anything the module may not be loaded.
     [ -e /dev/fuse ] || as_root modprobe fuse 2>/dev/null || true
+}
+
+set_up_peers() {
+    local -a packages=()
+    command -v fuse-zip >/dev/null || packages+=(fuse-zip)
+    command -v archivemount >/dev/null || packages+=(archivemount)
+    [ "${#packages[@]}" -eq 0 ] || install_packages "${packages[@]}"
 }
 
 has_libfuse2() {
