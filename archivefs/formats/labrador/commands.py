@@ -45,8 +45,7 @@ def _translate_names(translate: Translate, names: Iterable[str]) -> int:
 def _translate_lines(translate: Translate) -> int:
     """Read to the end; a line that is wrong is answered like a name that is."""
     for line in sys.stdin.buffer:
-        if line.strip():
-            sys.stdout.write(json.dumps(_answer(translate, line)) + "\n")
+        sys.stdout.write(json.dumps(_answer(translate, line)) + "\n")
     return 0
 
 
