@@ -40,7 +40,15 @@ def _fusepy() -> type[Transport]:
     return FusepyTransport
 
 
-TRANSPORTS: dict[str, Callable[[], type[Transport]]] = {"fusepy": _fusepy}
+def _kernel() -> type[Transport]:
+    if not sys.platform.startswith("linux"):
+        raise TransportUnavailable("the kernel's own protocol is spoken on Linux only")
+    from archivefs.fuse.kernel.transport import KernelTransport
+
+    return KernelTransport
+
+
+TRANSPORTS: dict[str, Callable[[], type[Transport]]] = {"kernel": _kernel, "fusepy": _fusepy}
 """The ways to the kernel, best first; each is imported when it is used."""
 
 

@@ -12,7 +12,7 @@ from archivefs.errors import MountRefused
 from archivefs.fuse.driver import Driver
 from archivefs.fuse.kernel import protocol
 from archivefs.fuse.kernel.device import MountedDevice, open_mounted
-from archivefs.fuse.kernel.negotiation import MAX_WRITE, Session, negotiate
+from archivefs.fuse.kernel.negotiation import MAX_READAHEAD, MAX_WRITE, Session, negotiate
 from archivefs.fuse.kernel.notify import Notifier
 from archivefs.fuse.kernel.passthrough import Passthrough
 from archivefs.fuse.kernel.requests import Requests
@@ -48,6 +48,7 @@ class KernelTransport(Transport):
             device.unmount()
             device.close()
             raise
+        device.widen_readahead(MAX_READAHEAD >> 10)
         requests = Requests(self.driver, session, Passthrough(device.fd, enabled=session.passthrough))
         self.serve_on(device.fd, requests, ready)
         if self._crew is not None and self._crew.join(END_S):
@@ -84,7 +85,7 @@ class KernelTransport(Transport):
         if device is not None:
             device.unmount()
         if crew is not None:
-            crew.gone.set()
+            crew.end()
 
 
 def agree(fd: int, driver: Driver) -> Session:
