@@ -13,6 +13,7 @@ import lzma
 import struct
 import zlib
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from archivefs.zips.directory import ZipDirectory
@@ -90,15 +91,16 @@ class Forge:
         return bytes(self.out) + body + extension + END.pack(b"PK\5\6", *told.values()) + comment + tail
 
 
+@lru_cache(maxsize=64)
 def packed(data: bytes, method: int) -> bytes:
     """*data* as the method wants it; unknown methods get it as it is."""
     if method == DEFLATED:
-        engine = zlib.compressobj(9, zlib.DEFLATED, -15)
+        engine = zlib.compressobj(6, zlib.DEFLATED, -15)
         return engine.compress(data) + engine.flush()
     if method == BZIP2:
         return bz2.compress(data)
     if method == LZMA:
-        alone = lzma.compress(data, lzma.FORMAT_ALONE)
+        alone = lzma.compress(data, lzma.FORMAT_ALONE, preset=0)
         return b"\x09\x14\x05\x00" + alone[:5] + alone[13:]
     if method == ZSTD:
         import zstandard
