@@ -40,12 +40,23 @@ show() {
 python -m tests.samples.site "$work" >/dev/null
 cd "$work"
 
-title "A website in a zip"
+title "A website in a Labrador archive"
+show "archivefs mount -o base_url=https://island.example/ island.lbz island"
+show "find island -type f | sort"
+show "grep -r -i boats island"
+show "getfattr -d island/walks/mühle.html"
+show "rsync -aX --chmod=u+w island/ copy/ && diff -r island copy && echo the copy is the same"
+show "archivefs umount island"
+
+title "A website in a plain zip"
 show "archivefs mount site.zip site"
 show "find site -type f | sort"
-show "grep -r lighthouse site"
+show "grep -r boats site"
 show "getfattr -d site/index.html"
-show "rsync -aX --chmod=u+w site/ copy/ && diff -r site copy && echo the copy is the same"
 show "archivefs umount site"
+
+title "The same without mounting"
+show "archivefs find island.lbz /ferries/"
+show "archivefs verify island.lbz site.zip"
 
 title "Done"

@@ -12,6 +12,8 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path, PurePath
 
+from tests.samples import labrador
+
 TIME = (2024, 5, 17, 12, 30, 0)
 
 INDEX = """<!doctype html>
@@ -83,7 +85,11 @@ def write_damaged(path: Path) -> Path:
 
 def write_all(folder: Path) -> list[Path]:
     """Every archive that the README and the demo use."""
-    return [write_zip(folder / "site.zip"), write_damaged(folder / "damaged.zip")]
+    return [
+        write_zip(folder / "site.zip"),
+        write_damaged(folder / "damaged.zip"),
+        labrador.write(folder / "island.lbz", labrador.SITE),
+    ]
 
 
 def main() -> None:
