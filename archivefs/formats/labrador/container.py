@@ -105,10 +105,11 @@ class Container:
     def read_text(self, i: int, limit: int) -> bytes:
         """The whole of a special file; raises LimitExceeded beside what reading may raise."""
         directory = self.directory
+        self.check_method(i)
+        directory.check(i)  # a size that is a lie is damage, not too much
         size = directory.size(i)
         if size > limit or (size > SUSPICIOUS_BYTES and size > directory.compressed_size(i) * SUSPICIOUS_RATIO):
             problem = f"{size} bytes of text are more than is sensible"
             raise LimitExceeded(problem, archive=directory.path, member=directory.name(i))
-        self.check_method(i)
         directory.unchanged()
         return b"".join(stream_member(directory, i))
