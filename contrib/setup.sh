@@ -49,8 +49,9 @@ set_up_peers() {
     [ "${#packages[@]}" -eq 0 ] || install_packages "${packages[@]}"
 }
 
+# Not with `| grep -q`, which would stop reading at the first match and so make ldconfig fail, now and then.
 has_libfuse2() {
-    ldconfig -p 2>/dev/null | grep -q 'libfuse\.so\.2 '
+    [[ "$(ldconfig -p 2>/dev/null)" == *"libfuse.so.2 "* ]]
 }
 
 # Debian 13 calls it libfuse2t64.
