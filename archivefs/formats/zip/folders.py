@@ -157,7 +157,7 @@ class Folders:
     def _plain_namer(self, folder: int) -> Callable[[int], str]:
         """The quick way to a name in a folder where all are shown as they are."""
         records, positions, unpack = self._directory.records, self._directory.positions, _U16.unpack_from
-        skip = 46 + self._prefix_length(folder)
+        skip = 46 + self._split.prefixes[folder]
 
         def name_at(item: int) -> str:
             if item & 1:
@@ -180,7 +180,7 @@ class Folders:
             _U16.unpack_from,
             _KEY_END.pack,
         )
-        skip = 46 + self._prefix_length(folder)
+        skip = 46 + self._split.prefixes[folder]
         keys = []
         for item in self._items[low:high]:
             ident = item & _IDENT_MASK
@@ -195,13 +195,6 @@ class Folders:
         keys.sort()
         reserved = not folder and any(key.startswith(RESERVED_AT_ROOT + b"\0") for key in keys)
         return [] if reserved or any(a[:-4] == b[:-4] for a, b in pairwise(keys)) else keys
-
-    def _prefix_length(self, folder: int) -> int:
-        length = 0
-        while folder:
-            length += self._split.lengths[folder] + 1
-            folder = self._split.parents[folder]
-        return length
 
     def _keys(self, low: int, high: int) -> list[bytes]:
         """Name, NUL and ident of all in a folder, sorted, whatever the names are."""

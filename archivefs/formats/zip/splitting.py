@@ -99,6 +99,8 @@ class Split:
         self.places = array("I", [0])
         """Where a folder's own name stands in the directory's bytes."""
         self.lengths = array("H", [0])
+        self.prefixes = array("I", [0])
+        """How many bytes of a name come before what is in the folder."""
         self.utf8 = bytearray(1)
         self.entries = array("I", [NONE])
         """The entry that stands for a folder itself, or NONE."""
@@ -187,6 +189,7 @@ class _FolderMaker:
         split.parents.append(parent)
         split.places.append(place)
         split.lengths.append(length)
+        split.prefixes.append(split.prefixes[parent] + length + 1)
         split.utf8.append(utf8)
         split.entries.append(NONE)
         return folder
