@@ -135,6 +135,14 @@ class File(Node):
     volatile: ClassVar[bool] = False
     """Its content is made anew at each open, so neither its size nor its pages may be kept."""
 
+    @property
+    def sure(self) -> bool:
+        """Is it known without a look into the archive that ``open`` works?
+
+        Only asked of empty files, which a front-end otherwise has to try before it can say that they are empty.
+        """
+        return False
+
     @abstractmethod
     def open(self) -> Reader:
         """Open its content."""
@@ -160,8 +168,8 @@ class Tree(ABC):
     leads_back: bool = False
     """``node()`` finds any node by its ident, so a front-end need not remember any."""
     open_needed: bool = False
-    """A front-end that could do without ``File.open`` as such must not: files lie as whole files of their own
-    (the kernel can be handed those at open), or some that are listed as empty cannot be opened at all."""
+    """Each open must reach ``File.open``, which costs a front-end time: because files lie as whole files of their
+    own, which the kernel can be handed at open, or because errors have to be told at open and not at the first read."""
     top: Parts = ()
     """Where a sub-tree begins that is shown instead of the root: no symbolic link may lead above it."""
     known_as: Tree | None = None
@@ -200,6 +208,9 @@ class Tree(ABC):
     def facts(self) -> Mapping[str, object]:
         """What ``archivefs info`` shows of it, in the order shown; may take a moment."""
         return {}
+
+    def sync(self) -> None:
+        """Every change made so far is durable when this returns; nothing to do for a tree that is only read."""
 
     @abstractmethod
     def close(self) -> None:

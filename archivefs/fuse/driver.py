@@ -96,6 +96,8 @@ class Driver:
         self._trees: list[weakref.ref[Tree]] = []
         self._numbers: weakref.WeakKeyDictionary[Tree, int] = weakref.WeakKeyDictionary()
         self._controls: weakref.WeakKeyDictionary[Tree, ControlTree] = weakref.WeakKeyDictionary()
+        self.modes_set: dict[int, int] = {}
+        """Modes that were set by chmod, by inode."""
         self._versions: dict[int, int] = {}
         self._logged: dict[str, float] = {}
         self._main = self.root.tree
@@ -265,7 +267,13 @@ class Driver:
     def stat(self, node: Node) -> Stat:
         """What ``stat`` shows."""
         attributes = node.attributes()
-        return Stat(self.inode(node), self._modes[node.kind], attributes.size, attributes.mtime_ns)
+        inode = self.inode(node)
+        mode = self.modes_set.get(inode) or self._modes[node.kind]
+        return Stat(inode, mode, attributes.size, attributes.mtime_ns)
+
+    def set_mode(self, node: Node, mode: int) -> None:
+        """Show other permission bits from now on: chmod on a read-write mount, kept until unmount."""
+        self.modes_set[self.inode(node)] = node.kind << 12 | mode
 
     def mode(self, kind: Kind) -> int:
         """Type and permission bits of everything of that kind."""

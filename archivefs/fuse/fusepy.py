@@ -15,9 +15,11 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any, TypeVar
 
-from archivefs.errors import MissingLibrary, MountRefused, NotFound, TreeReadOnly
+from archivefs.errors import MissingLibrary, MountRefused, NotFound
+from archivefs.fuse.changes import Changes
 from archivefs.fuse.deadlines import Deadlines
-from archivefs.fuse.driver import IMMUTABLE_LIFETIME_S, LIVING_LIFETIME_S, Driver
+from archivefs.fuse.driver import IMMUTABLE_LIFETIME_S, LIVING_LIFETIME_S, Driver, Opened
+from archivefs.fuse.fusepy_changes import OFFERED, ChangingOperations, HiddenFiles
 from archivefs.fuse.transport import Transport
 from archivefs.fuse.unmount import unmount
 from archivefs.tree import Directory, Entry, Kind, Node
@@ -72,6 +74,9 @@ class FusepyTransport(Transport):
             "allow_root": options.allow_root and not options.allow_other,
             "default_permissions": options.default_permissions,
             "use_ino": True,
+            # So that a file about to be overwritten is never empty on disk: the new content replaces the old whole.
+            "atomic_o_trunc": options.read_write,
+            "big_writes": options.read_write,
             "entry_timeout": lifetime,
             "attr_timeout": lifetime,
             "negative_timeout": lifetime if self.driver.tree.immutable else 0,
@@ -86,14 +91,19 @@ class _Offered:
     opendir = readdir = releasedir = True
     getxattr = listxattr = statfs = init = True
 
+    def __init__(self, *, writing: bool) -> None:
+        for name in OFFERED if writing else ():
+            setattr(self, name, True)
 
-class _Paths:
+
+class Paths(HiddenFiles):
     """From a path to a node, with the directories met last kept at hand.
 
     Kept answers of a living tree are good for as long as the kernel's own.
     """
 
     def __init__(self, driver: Driver) -> None:
+        super().__init__()
         self._driver = driver
         self._kept: dict[bytes, tuple[Directory, float]] = {}
         self._lifetime_s = IMMUTABLE_LIFETIME_S if driver.tree.immutable else LIVING_LIFETIME_S
@@ -102,13 +112,21 @@ class _Paths:
         """The node at *path*; raises NotFound, also for what is not UTF-8, since no tree has such a name."""
         if path == b"/":
             return self._driver.root
+        hidden = self.hidden(path)
+        if hidden is not None:
+            return hidden
         folder, _, name = path.rpartition(b"/")
         try:
-            return self._driver.lookup(self._directory(folder or b"/"), name.decode())
+            return self._driver.lookup(self.directory(folder or b"/"), name.decode())
         except UnicodeDecodeError:
             raise NotFound from None
 
-    def _directory(self, path: bytes) -> Node:
+    def forget(self) -> None:
+        """Names have changed."""
+        self._kept.clear()
+
+    def directory(self, path: bytes) -> Node:
+        """The directory at *path*, or whatever is there."""
         kept = self._kept.get(path)
         if kept is not None and kept[1] > time.monotonic():
             return kept[0]
@@ -124,7 +142,7 @@ def _operations_class() -> type[Any]:
     """The subclass of fusepy's FUSE; made here because its base can only be imported where libfuse is."""
     import fuse
 
-    class Operations(fuse.FUSE):  # type: ignore[misc, unused-ignore]
+    class Operations(ChangingOperations, fuse.FUSE):  # type: ignore[misc, unused-ignore]
         """libfuse's callbacks: each finds a node, asks the driver and fills in libfuse's structures."""
 
         def __init__(self, transport: FusepyTransport, ready: Callable[[], None]) -> None:
@@ -132,11 +150,12 @@ def _operations_class() -> type[Any]:
             self._driver = transport.driver
             self._deadlines = transport.deadlines
             self._ready = ready
-            self._paths = _Paths(transport.driver)
+            self._paths = Paths(transport.driver)
+            self._changes = Changes(transport.driver)
 
         def run(self, mountpoint: str, arguments: dict[str, Any]) -> None:
             """Mount, serve, and return when unmounted."""
-            super().__init__(_Offered(), mountpoint, **arguments)
+            super().__init__(_Offered(writing=self._driver.options.read_write), mountpoint, **arguments)
 
         def _answer(self, name: str, operation: Callable[[], R], undo: Callable[[R], object] | None = None) -> R:
             return self._driver.answer(name, lambda: self._deadlines.run(operation, undo))
@@ -192,13 +211,15 @@ def _operations_class() -> type[Any]:
 
         def open(self, path: bytes, fip: Any) -> int:
             info = fip.contents
-            if info.flags & os.O_ACCMODE != os.O_RDONLY:
-                self._answer("open", _refuse_write)
-            opened = self._answer(
-                "open",
-                lambda: self._driver.open(self._paths.node(path)),
-                lambda late: self._driver.files.release(late.handle),
-            )
+            writing, truncate = info.flags & os.O_ACCMODE != os.O_RDONLY, bool(info.flags & os.O_TRUNC)
+
+            def open_it() -> Opened:
+                node = self._paths.node(path)
+                if writing or truncate:
+                    return self._changes.open(node, truncate=truncate)
+                return self._driver.open(node)
+
+            opened = self._answer("open", open_it, lambda late: self._driver.files.release(late.handle))
             info.fh, info.keep_cache, info.direct_io = opened.handle, opened.keep_cache, opened.direct
             return 0
 
@@ -286,7 +307,3 @@ def _hand_over(data: bytes, value: Any, size: int) -> int:
         raise OSError(errno.ERANGE, "attribute")
     ctypes.memmove(value, data, len(data))
     return len(data)
-
-
-def _refuse_write() -> None:
-    raise TreeReadOnly

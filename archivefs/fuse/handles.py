@@ -9,12 +9,15 @@ a ``DirectoryHandle`` has a lock of its own, since the kernel may read one direc
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 from itertools import islice
 
-from archivefs.errors import StaleNode
-from archivefs.tree import Directory, Entry, File, Reader
+from archivefs.errors import StaleNode, quoted
+from archivefs.tree import Directory, Entry, File, Reader, Writer
+
+log = logging.getLogger("archivefs.fuse")
 
 PAGE = 1000
 """Names between two remembered places of a large directory."""
@@ -23,18 +26,38 @@ PAGE = 1000
 class OpenFile:
     """An open file: its reader, how many handles share it, and whether a read of it hangs."""
 
-    __slots__ = ("backing", "count", "inode", "node", "reader", "stuck", "used")
+    __slots__ = ("backing", "count", "inode", "node", "reader", "replaced", "stuck", "used", "writer")
 
     def __init__(self, inode: int, node: File, reader: Reader) -> None:
         self.inode = inode
         self.node = node
         self.reader = reader
+        self.writer: Writer | None = None
+        """The same object as the reader, where the file is open for writing."""
+        self.replaced: Reader | None = None
+        """The reader that was open before the writer; somebody may still be reading from it."""
         self.count = 1
         self.stuck = False
         self.used = 0.0
         """When it was last given back, where a transport keeps it without a handle."""
         self.backing: int | None = None
         """The kernel's number for the file it may read by itself; 0 when it may not; None before that is decided."""
+
+    def close(self) -> None:
+        """Close what is open of it."""
+        self.reader.close()
+        if self.replaced is not None:
+            self.replaced.close()
+
+
+def finish(file: OpenFile) -> None:
+    """The last handle is gone: what was written becomes the file.  A failure reaches nobody but the log."""
+    if file.writer is None:
+        return
+    try:
+        file.writer.finish()
+    except Exception as error:
+        log.error("%s", quoted(f"close: {error}; the last changes to it were not saved"))
 
 
 class OpenFiles:
@@ -66,6 +89,18 @@ class OpenFiles:
         reader.close()
         return handle
 
+    def open_written(self, inode: int, node: File, writer: Writer) -> int:
+        """A handle for *node* through *writer*, which those who have it open for reading share from now on."""
+        with self._lock:
+            file = self._by_inode.get(inode)
+            if file is None:
+                file = self._by_inode[inode] = OpenFile(inode, node, writer)
+            else:
+                file.count += 1
+                file.replaced = file.reader
+            file.reader = file.writer = writer
+            return self._new_handle(file)
+
     def get(self, handle: int) -> OpenFile:
         """The open file behind *handle*; raises StaleNode."""
         try:
@@ -91,10 +126,22 @@ class OpenFiles:
             file.count -= 1
             if file.count:
                 return None
+            if file.writer is None and self._by_inode.get(file.inode) is file:
+                del self._by_inode[file.inode]
+        if file.writer is not None and not self._finish(file):
+            return None
+        file.close()
+        return file
+
+    def _finish(self, file: OpenFile) -> bool:
+        """What was written becomes the file.  False when somebody has opened it again meanwhile."""
+        finish(file)
+        with self._lock:
+            if file.count:
+                return False
             if self._by_inode.get(file.inode) is file:
                 del self._by_inode[file.inode]
-        file.reader.close()
-        return file
+            return True
 
     def close_all(self) -> None:
         """Close every reader, whatever the handles say: the mount is gone."""
@@ -104,7 +151,8 @@ class OpenFiles:
             self._by_inode.clear()
         for file in files:
             if not file.stuck:
-                file.reader.close()
+                finish(file)
+                file.close()
 
     def __len__(self) -> int:
         return len(self._by_handle)

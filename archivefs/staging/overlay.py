@@ -17,7 +17,7 @@ import threading
 import time
 import weakref
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from archivefs.errors import (
@@ -44,7 +44,9 @@ from archivefs.tree import (
     Kind,
     Node,
     Parts,
+    Reader,
     Tree,
+    Usage,
     WritableDirectory,
     WritableFile,
 )
@@ -88,6 +90,18 @@ class OverlayTree(Tree):
 
     def root(self) -> OverlayDirectory:
         return self._root
+
+    def sync(self) -> None:
+        self.area.sync()
+
+    def usage(self) -> Usage:
+        return self.base.usage()
+
+    def extras(self) -> Mapping[str, Callable[[], Reader]]:
+        return self.base.extras()
+
+    def facts(self) -> Mapping[str, object]:
+        return self.base.facts()
 
     def close(self) -> None:
         self.area.close()

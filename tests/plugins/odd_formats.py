@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from archivefs.errors import NotFound
+from archivefs.errors import NameNotHeld, NotFound
 from archivefs.format import Format, Match, Opening, Probe
+from archivefs.memory import MemoryTree
 from archivefs.readers import BytesReader, ExtentReader
+from archivefs.staging.area import StagingArea
+from archivefs.staging.overlay import OverlayDirectory, OverlayTree
 from archivefs.tree import ROOT_IDENT, Attributes, Directory, Entry, Extent, File, Kind, Node, Reader, Tree
 
 MAGIC = b"archivefs-odd "
@@ -217,12 +221,33 @@ class LivingFile(File):
         return BytesReader(self._data)
 
 
+class ScratchOverlay(OverlayTree):
+    """A writable tree over a few files; nothing is ever committed."""
+
+    def __init__(self, path: str) -> None:
+        base = MemoryTree({"base.txt": b"base\n", "dir": {"in": b"in\n", "big": b"b" * 100_000}}, mtime_ns=10**18)
+        super().__init__(base, StagingArea(path + ".staging"))
+
+    def identity(self) -> Mapping[str, Any]:
+        return {"scratch": 1}
+
+    def check_name(self, directory: OverlayDirectory, name: str, kind: Kind) -> None:
+        if "*" in name:
+            raise NameNotHeld(member=name)
+
+
 def match(probe: Probe) -> Match:
     return Match.YES if probe.head.startswith(MAGIC) else Match.NO
 
 
-def open_odd(path: str, _opening: Opening) -> Tree:
-    return OddTree(path)
+def open_odd(path: str, opening: Opening) -> Tree:
+    with open(path, "rb") as file:
+        scratch = file.readline() == MAGIC + b"scratch\n"
+    if not scratch:
+        return OddTree(path)
+    tree = ScratchOverlay(path)
+    tree.replay()
+    return tree
 
 
-FORMAT = Format(name="odd", summary="trees for tests", match=match, open=open_odd)
+FORMAT = Format(name="odd", summary="trees for tests", match=match, open=open_odd, can_write=True)
