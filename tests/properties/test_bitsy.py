@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from archivefs.formats.labrador.bitsy import BitsyError, decode, encode, is_strict_name
@@ -27,11 +27,13 @@ def strict_by_the_letter(name: str) -> bool:
     return ascii_name and hyphens and dots and name.split(".")[0].lower() not in DEVICES and 1 <= len(name) <= 255
 
 
+@settings(deadline=None)
 @given(NAMES)
 def test_strict_names_are_as_the_constraints_say(name: str) -> None:
     assert is_strict_name(name) == strict_by_the_letter(name)
 
 
+@settings(deadline=None)
 @given(NAMES)
 @example("con")
 @example("xz--con")
@@ -46,6 +48,7 @@ def test_what_is_encoded_comes_back(name: str) -> None:
     assert decode(encoded.upper()) == decode(encoded.lower()) == decode(encoded)
 
 
+@settings(deadline=None)
 @given(NAMES)
 def test_encoding_fails_only_where_the_limits_say(name: str) -> None:
     legal = bool(name) and len(name) <= 255 and not re.search(r"[\x00-\x1f\x7f/\\\ud800-\udfff]", name)
@@ -57,6 +60,7 @@ def test_encoding_fails_only_where_the_limits_say(name: str) -> None:
         assert legal
 
 
+@settings(deadline=None)
 @given(NAMES)
 def test_two_names_are_encoded_alike_only_if_they_are_the_same(name: str) -> None:
     try:
@@ -66,6 +70,7 @@ def test_two_names_are_encoded_alike_only_if_they_are_the_same(name: str) -> Non
     assert encoded.lower() != other.lower()
 
 
+@settings(deadline=None)
 @given(st.one_of(ALMOST_ENCODED, NAMES))
 @example("xz--a3")
 @example("xq---x")

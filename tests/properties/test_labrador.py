@@ -37,11 +37,13 @@ KEYS = st.lists(COMPONENTS, min_size=1, max_size=3).map("/".join)
 CONTENTS = st.sampled_from([b"", b"one", b"two", b"three"])
 
 
+@settings(deadline=None)
 @given(KEYS)
 def test_normalization_is_as_the_steps_say(key: str) -> None:
     assert normalize(key) == path_normalization(key)
 
 
+@settings(deadline=None)
 @given(st.lists(KEYS, min_size=1, max_size=6, unique_by=str.lower))
 def test_the_primary_is_as_the_steps_say(keys: list[str]) -> None:
     assert min(keys, key=rank) == primary_of(keys)
@@ -50,7 +52,7 @@ def test_the_primary_is_as_the_steps_say(keys: list[str]) -> None:
 # -- the tree --
 
 
-@settings(max_examples=150)
+@settings(deadline=None, max_examples=150)
 @given(st.dictionaries(KEYS, st.tuples(CONTENTS, st.booleans()), max_size=8))
 def test_the_tree_is_as_a_naive_reading_says(records: dict[str, tuple[bytes, bool]]) -> None:
     stored = {key: data for key, (data, kept) in records.items() if kept}
@@ -157,7 +159,7 @@ def url_of(names: list[str], is_index: bool) -> str:
     return "/" + "/".join([*names, ""] if is_index or not names else names)
 
 
-@settings(max_examples=100)
+@settings(deadline=None, max_examples=100)
 @given(PAGES)
 def test_what_the_naive_writer_writes_is_valid(pages: dict[str, bytes]) -> None:
     urls = {url: data for url, data in pages.items() if not any(other.startswith(url + "/") for other in pages)}
@@ -171,7 +173,7 @@ def test_what_the_naive_writer_writes_is_valid(pages: dict[str, bytes]) -> None:
                 assert shown(tree)["/".join(capture.parts)] == data
 
 
-@settings(max_examples=150)
+@settings(deadline=None, max_examples=150)
 @given(st.lists(KEYS, max_size=6))
 def test_uniqueness_is_as_the_rules_say(keys: list[str]) -> None:
     lines = "".join(f"{key} {digest_of(b'%d' % number)}\n" for number, key in enumerate(keys))

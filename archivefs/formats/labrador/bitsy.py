@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from string import ascii_lowercase, ascii_uppercase
 
 MAX_LENGTH = 255
 """Of an original and of an encoded name, in codepoints."""
@@ -24,15 +25,21 @@ _SPECIALS = re.compile(r"[^A-Za-z0-9._-]")
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f/\\\ud800-\udfff]")
 _UPPER = re.compile(r"[A-Z]")
 _CASED = re.compile(r"[\x0e\x0f\x1aA-Z]")
+_CASE_CONTROLS = re.compile(r"([\x0e\x0f\x1a])")
+_TO_UPPER = str.maketrans(ascii_lowercase, ascii_uppercase)
+_TO_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 
 # Runs of safe characters, with single dots or any number of hyphens between them; a dot may come first.
 _ALMOST_STRICT = re.compile(r"\.?[A-Za-z0-9_]+(?:(?:-+|\.)[A-Za-z0-9_]+)*|\.\.?")
 _DEVICE = re.compile(r"(?:aux|con|nul|prn|com[0-9]|lpt[0-9])(?:\.|\Z)", re.IGNORECASE | re.ASCII)
 
 _DIGITS = "abcdefghijklmnopqrstuvwxyz0123456789"
-_DIGIT_VALUES = {digit: value for value, digit in enumerate(_DIGITS)}
+_NATIVE_DIGITS = str.maketrans(_DIGITS, "0123456789abcdefghijklmnopqrstuvwxyz")
+"""From FlexDelta's digits to those ``int`` knows."""
 # By length of the number: value of its first digit when that counts as 0, and the smallest number written so.
 _FLEX = ((2, 0, 0), (3, 12, 432), (4, 18, 7776), (5, 24, 279936), (6, 30, 10077696))
+_POWERS = (0, 1, 36, 1296, 46656, 1679616, 60466176)
+"""By length of a number: what its first digit is worth."""
 _BY_FIRST_DIGIT = {
     digit: row for row, end in zip(_FLEX, (12, 18, 24, 30, 36), strict=True) for digit in _DIGITS[row[1] : end]
 }
@@ -226,12 +233,11 @@ def _numbers(digits: str, encoded: str) -> list[int]:
 
 
 def _number(word: str, row: tuple[int, int, int], encoded: str) -> int:
-    value = _DIGIT_VALUES[word[0]] - row[1]
-    for digit in word[1:]:
-        if digit not in _DIGIT_VALUES:
-            raise BitsyError("bad_delta", f"its number {word!r} has a wrong digit", encoded)
-        value = value * 36 + _DIGIT_VALUES[digit]
-    if value < row[2]:
+    length, first, least = row
+    if "_" in word:  # the only other character that can come so far
+        raise BitsyError("bad_delta", f"its number {word!r} has a wrong digit", encoded)
+    value = int(word.translate(_NATIVE_DIGITS), 36) - first * _POWERS[length]
+    if value < least:
         raise BitsyError("overlong", f"its number {word!r} is written longer than needed", encoded)
     return value
 
@@ -252,21 +258,22 @@ def _unmark_case(text: str, encoded: str) -> str:
     """*text* with its casing controls carried out and taken away."""
     if not _CASED.search(text):
         return text
-    characters = []
-    upper = substitute = False
-    for character in text:
-        is_letter = character.isascii() and character.isalpha()
-        if substitute and not is_letter:
-            raise BitsyError("bad_case", "its casing mark is not followed by a letter", encoded)
-        if is_letter:
-            characters.append(character.upper() if upper != substitute else character.lower())
-            substitute = False
-        elif character in (_SHIFT_IN, _SHIFT_OUT):
-            upper = character == _SHIFT_IN
-        elif character == _SUBSTITUTE:
-            substitute = True
+    first, *rest = _CASE_CONTROLS.split(text)
+    pieces = [_cased(first, upper=False)]
+    upper = False
+    for control, piece in zip(rest[::2], rest[1::2], strict=True):
+        if control != _SUBSTITUTE:
+            upper = control == _SHIFT_IN
+            pieces.append(_cased(piece, upper=upper))
+        elif piece[:1].isascii() and piece[:1].isalpha():
+            pieces += [_cased(piece[0], upper=not upper), _cased(piece[1:], upper=upper)]
         else:
-            characters.append(character)
-    if substitute:
-        raise BitsyError("bad_case", "its casing mark is not followed by a letter", encoded)
-    return "".join(characters)
+            raise BitsyError("bad_case", "its casing mark is not followed by a letter", encoded)
+    return "".join(pieces)
+
+
+def _cased(text: str, *, upper: bool) -> str:
+    """*text* with its letters, and these alone, in one case."""
+    if text.isascii():
+        return text.upper() if upper else text.lower()
+    return text.translate(_TO_UPPER if upper else _TO_LOWER)
