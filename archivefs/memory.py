@@ -88,6 +88,8 @@ class _MemoryDirectory(Directory):
 
 
 class _MemoryFile(File):
+    sure = True
+
     def __init__(self, tree: MemoryTree, data: bytes) -> None:
         self.tree: MemoryTree = tree
         self.ident = tree._add(self)

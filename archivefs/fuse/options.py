@@ -112,11 +112,13 @@ class MountOptions:
     def from_values(cls, values: dict[str, Any], **more: Any) -> MountOptions:
         """From parsed options; masks fall back on ``umask``."""
         umask = values.get("umask") or 0
+        # "Root too, but nobody else" is a matter of permission bits, which root may always pass.
+        private = 0o077 if values.get("allow_root") and not values.get("allow_other") else 0
         given = {name: values[name] for name in ("uid", "gid") if values.get(name) is not None}
         return cls(
             read_write=bool(values.get("rw")) and not values.get("ro"),
-            fmask=umask if values.get("fmask") is None else values["fmask"],
-            dmask=umask if values.get("dmask") is None else values["dmask"],
+            fmask=(umask if values.get("fmask") is None else values["fmask"]) | private,
+            dmask=(umask if values.get("dmask") is None else values["dmask"]) | private,
             allow_other=bool(values.get("allow_other")),
             allow_root=bool(values.get("allow_root")),
             # Other users see only what the permission bits allow.

@@ -7,6 +7,7 @@ Threading: the tables only grow, and by answers that are always the same.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from archivefs.fuse.driver import IMMUTABLE_LIFETIME_S, UNKNOWN_INODE, Driver
 from archivefs.fuse.handles import DirectoryHandle
@@ -99,7 +100,7 @@ class Replies:
         return self._living_s if self._driver.lifetime_s(node) else 0
 
     def _attributes_lifetime_s(self, node: Node, attributes: Attributes) -> int:
-        if not attributes.size and self._session.no_open and isinstance(node, File):
+        if not attributes.size and self._session.no_open and isinstance(node, File) and not node.sure:
             # The kernel would not even ask to read it; so that a file which cannot be opened
             # can say so, it has to ask for the attributes at each read.
             return 0
@@ -171,15 +172,18 @@ class Replies:
         base = self._driver.base(tree)
         seconds = self.lifetime_s(directory)
         usual = LIFETIMES.pack(0, seconds, seconds, 0, 0)
-        leads_back, empty_is_unsure = tree.leads_back, self._session.no_open
+        leads_back, unsure = tree.leads_back, self._session.no_open
 
         def line(entry: Entry, offset: int, name_size: int) -> bytes | None:
             node = entry.node
             if node is None or node.tree is not tree or not leads_back:
                 return None
-            size, mtime_ns, _ = node.attributes()
+            try:
+                size, mtime_ns, _ = node.attributes()
+            except Exception:
+                return None  # one bad entry must not hide the others: whoever looks it up is told
             kind = entry.kind
-            if kind == FILE and (node.volatile or (empty_is_unsure and not size)):  # type: ignore[attr-defined]
+            if kind == FILE and _needs_care(node, size=size, unsure=unsure):  # isinstance() would cost more
                 return None
             inode = base | node.ident
             second, rest = divmod(mtime_ns, SECOND_NS)
@@ -196,11 +200,12 @@ class Replies:
     def _line(
         self, handle: DirectoryHandle, parent: int, entry: Entry, offset: int, name_size: int, given: list[int]
     ) -> bytes:
+        """Any other line: without a node where there is none, or none that could be told about."""
         node = entry.node
-        if node is None or (isinstance(node, File) and node.volatile):
+        attributes = _attributes(node) if node is not None else None
+        if node is None or attributes is None:
             inode = self._driver.entry_inode(handle.directory, entry)
             return NO_ENTRY + DIRENT.pack(inode, offset, name_size, entry.kind)
-        attributes = node.attributes()
         nodeid = self._inodes.hand_out(node, parent, entry.name)
         given.append(nodeid)
         second, rest = divmod(attributes.mtime_ns, SECOND_NS)
@@ -234,3 +239,18 @@ class Replies:
             offset += 1
             room -= size
         return pieces, offset, room
+
+
+def _needs_care(file: Any, *, size: int, unsure: bool) -> bool:
+    """Is it volatile, or perhaps only seems to be empty?"""
+    return file.volatile or (not size and unsure and not file.sure)
+
+
+def _attributes(node: Node) -> Attributes | None:
+    """The attributes, if they are of use in a listing."""
+    if isinstance(node, File) and node.volatile:
+        return None
+    try:
+        return node.attributes()
+    except Exception:
+        return None

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -56,6 +57,8 @@ class Requests:
         self.listings = Listings()
         self.stuck: set[int] = set()
         """Nodes with a read or an open that hangs: others fail at once, since the kernel asks twice."""
+        self.interrupted: dict[int, float] = {}
+        """Requests whose caller has got a signal, and when."""
         self._passthrough = passthrough
         self._handlers = self._table()
         self._unknown = Handler(self._refuse_unknown, IN_SIZE, "unknown")
@@ -82,6 +85,7 @@ class Requests:
             Opcode.READDIRPLUS: (self.readdirplus, protocol.READ_IN_SIZE),
             Opcode.RELEASEDIR: (self.releasedir, protocol.RELEASE_IN_SIZE),
             Opcode.DESTROY: (self.destroy, 0),
+            Opcode.INTERRUPT: (self.interrupt, protocol.INTERRUPT_IN.size),
             Opcode.NOTIFY_REPLY: (_nothing, 0),
             **dict.fromkeys(protocol.CHANGING, (self._refuse_change, 0)),
         }
@@ -122,13 +126,13 @@ class Requests:
 
     def batch_forget(self, call: Call) -> Reply:
         """BATCH_FORGET: the kernel gives back many."""
-        if self.inodes.empty:
-            return None
         start = IN_SIZE + protocol.BATCH_FORGET_IN.size
         count, _ = protocol.BATCH_FORGET_IN.unpack_from(call.buffer, IN_SIZE)
         one = protocol.FORGET_ONE
         if start + count * one.size > call.length:
             raise MalformedRequest("fewer nodes than announced")
+        if self.inodes.empty:
+            return None
         for nodeid, times in one.iter_unpack(call.buffer[start : start + count * one.size]):
             self.inodes.forget(nodeid, times)
         return None
@@ -312,6 +316,11 @@ class Requests:
     def destroy(self, call: Call) -> Reply:
         """DESTROY: the last request."""
         return error_reply(call.unique, 0)
+
+    def interrupt(self, call: Call) -> Reply:
+        """INTERRUPT: the caller of another request has got a signal; the watchdog sees to it."""
+        self.interrupted[protocol.INTERRUPT_IN.unpack_from(call.buffer, IN_SIZE)[0]] = time.monotonic()
+        return None
 
     def _refuse_change(self, call: Call) -> Reply:
         raise TreeReadOnly

@@ -48,11 +48,10 @@ class Watchdog(threading.Thread):
     def __init__(self, crew: Crew, limit_s: float) -> None:
         super().__init__(daemon=True, name="archivefs-watchdog")
         self.asleep = False
-        self.interrupted: dict[int, float] = {}
-        """Requests whose caller has got a signal, and when."""
         self.chores: list[Callable[[], bool]] = []
         """Called once a second; one that returns True has more to do, and keeps the watchdog awake."""
         self._crew = crew
+        self._interrupted = crew.requests.interrupted
         self._limit_s = limit_s
         self._tick_s = min(TICK_S, limit_s / 4)
         self._seen: dict[Worker, _Seen] = {}
@@ -105,14 +104,14 @@ class Watchdog(threading.Thread):
         if now >= self._next_chores:
             self._next_chores = now + 1.0
             self._more_chores = sum(chore() for chore in self.chores) > 0
-        return bool(seen) or bool(self.interrupted)
+        return bool(seen) or bool(self._interrupted)
 
     def _judge(self, call: Call, seen: _Seen, now: float) -> None:
         if call.overdue:
             return
         if now - seen.since >= self._limit_s:
             self._give_up(call, seen.unique)
-        elif now - self.interrupted.get(seen.unique, now) >= INTERRUPT_GRACE_S:
+        elif now - self._interrupted.get(seen.unique, now) >= INTERRUPT_GRACE_S:
             call.overdue = True
             if not self._crew.answer_for(seen.unique, errno.EINTR):
                 call.overdue = False
@@ -137,8 +136,8 @@ class Watchdog(threading.Thread):
                 file.stuck = False
 
     def _drop_old_interrupts(self, now: float) -> None:
-        if self.interrupted:
+        if self._interrupted:
             under_way = {one.unique for one in self._seen.values()}
-            for unique, since in list(self.interrupted.items()):
+            for unique, since in list(self._interrupted.items()):
                 if unique not in under_way and now - since > INTERRUPT_GRACE_S:
-                    del self.interrupted[unique]
+                    del self._interrupted[unique]

@@ -22,7 +22,6 @@ from archivefs.fuse.kernel.calls import Call, MalformedRequest, Reply
 from archivefs.fuse.kernel.protocol import (
     IN_SIZE,
     IN_START,
-    INTERRUPT_IN,
     READ_IN,
     UNANSWERED,
     Opcode,
@@ -124,10 +123,17 @@ class Crew:
         self.watchdog.stop()
         return not any(worker.is_alive() for worker in workers)
 
+    def send(self, reply: Reply) -> None:
+        """Hand a reply to the kernel, all of it at once; raises OSError when that does not take it."""
+        if isinstance(reply, bytes):
+            os.write(self.fd, reply)
+        elif reply is not None:
+            os.writev(self.fd, reply)
+
     def answer_for(self, unique: int, number: int) -> bool:
         """Answer request *unique* with an error; False when it was answered already."""
         try:
-            os.write(self.fd, error_reply(unique, number))
+            self.send(error_reply(unique, number))
         except OSError:
             return False
         return True
@@ -184,10 +190,7 @@ class Worker(threading.Thread):
         call.length, call.opcode, call.unique = length, opcode, unique
         if crew.watchdog.asleep:
             crew.watchdog.wake()
-        if opcode == Opcode.INTERRUPT and length >= IN_SIZE + INTERRUPT_IN.size:
-            interrupted = INTERRUPT_IN.unpack_from(call.buffer, IN_SIZE)[0]
-            crew.watchdog.interrupted[interrupted] = time.monotonic()
-        elif crew.stopping:
+        if crew.stopping:
             self._send(error_reply(unique, errno.ENOTCONN))
         else:
             self._answer(length == announced)
@@ -226,10 +229,7 @@ class Worker(threading.Thread):
 
     def _send(self, reply: Reply) -> None:
         try:
-            if isinstance(reply, bytes):
-                os.write(self._crew.fd, reply)
-            elif reply is not None:
-                os.writev(self._crew.fd, reply)
+            self._crew.send(reply)
         except OSError as error:
             self._requests.take_back(self.call)
             # ENOENT: the watchdog was quicker, or the caller is gone.  ENODEV and the like: unmounted.
