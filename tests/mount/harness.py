@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ class Mount:
         options: str = "",
         arguments: Sequence[str] = (),
         python: str = sys.executable,
+        env: Mapping[str, str] | None = None,
         **more: Any,
     ) -> None:
         self.path = Path(at)
@@ -59,6 +60,7 @@ class Mount:
                 stdout=self._stderr,
                 stderr=self._stderr,
                 pass_fds=[told],
+                env={**os.environ, **(env or {})},
                 **{"stdin": subprocess.DEVNULL, **more},
             )
         finally:

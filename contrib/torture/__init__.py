@@ -1,0 +1,1 @@
+"""Long runs that a test suite has no time for."""

@@ -1,0 +1,31 @@
+"""``python -m contrib.torture``: the tests that gain from time, run for long.
+
+Random operations against a plain folder, eight readers at once, eight clients while archives come and go, each on
+both transports.  The exit code is that of the tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+import pytest
+
+TESTS = ["tests/mount/test_clients.py"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run them for as long as the command line says."""
+    parser = argparse.ArgumentParser(prog="python -m contrib.torture", description="Long runs of the tests.")
+    parser.add_argument("--seconds", type=float, default=60, help="how long readers and walks go on (60)")
+    parser.add_argument("--operations", type=int, default=100_000, help="how many random operations (100000)")
+    asked, more = parser.parse_known_args(arguments)
+    os.environ["ARCHIVEFS_TORTURE_SECONDS"] = str(asked.seconds)
+    os.environ["ARCHIVEFS_TORTURE_OPERATIONS"] = str(asked.operations)
+    return int(pytest.main([*TESTS, "--durations=0", *more]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
