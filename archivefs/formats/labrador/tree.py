@@ -40,7 +40,7 @@ from archivefs.tree import (
     Tree,
     Usage,
 )
-from archivefs.zips.directory import ZipDirectory
+from archivefs.zips.directory import MAX_SIZE, ZipDirectory
 
 LARGE_DIRECTORY = 256
 """From this many children on the names are kept for good: to make them again at each look-up would be slow."""
@@ -59,6 +59,7 @@ class LabradorTree(Tree):
         self._base_url = str(opening.options.get("base_url") or "").rstrip("/")
         self._lock = threading.Lock()
         self._large: dict[int, Names] = {}
+        self._usage: Usage | None = None
         self._externals: list[External] = []
         self._directory = ZipDirectory.open(path)
         try:
@@ -87,7 +88,11 @@ class LabradorTree(Tree):
         raise NotFound
 
     def usage(self) -> Usage:
-        return Usage(size=self._directory.file_size, files=self.manifest.directories + self.manifest.shown)
+        if self._usage is None:
+            stored = sum(map(self._directory.size, range(len(self._directory))))
+            files = self.manifest.directories + self.manifest.shown
+            self._usage = Usage(size=min(stored, MAX_SIZE), files=files)
+        return self._usage
 
     def extras(self) -> Mapping[str, Callable[[], Reader]]:
         mtime_ns = self.container.mtime_ns
@@ -110,14 +115,15 @@ class LabradorTree(Tree):
             by_state[place.state] += 1
             by_type[self.types.type_of(manifest.name(record))] += 1
             size += self.attributes_of(record, place).size
-        return {
-            "site size": size,
+        facts: dict[str, object] = {
             "files": manifest.shown,
-            "directories": manifest.directories,
+            "directories": manifest.directories - 1,
+            "site_size": size,
             "states": {state: by_state[state] for state in states.STATES if by_state[state]},
             "types": dict(sorted(by_type.items(), key=lambda item: (-item[1], item[0]))),
-            "records left out": len(manifest) - manifest.shown + manifest.repeated,
         }
+        left_out = len(manifest) - manifest.shown + manifest.repeated
+        return {**facts, "left_out": left_out} if left_out else facts
 
     def close(self) -> None:
         for external in self._externals:
@@ -166,9 +172,8 @@ class LabradorTree(Tree):
 
     def _capture(self, record: int, parts: Parts) -> Capture:
         place = self.contents.place_of(record)
-        mime = self.types.type_of(self.manifest.name(record))
         facts = {"key": self.manifest.key(record), "state": place.state, "digest": self.manifest.digest(record)}
-        return Capture(_SiteFile(self, record), parts, headers=(("Content-Type", mime),), facts=facts)
+        return Capture(_SiteFile(self, record), parts, facts=facts)
 
     # -- for the nodes --
 
