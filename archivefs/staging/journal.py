@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from archivefs.errors import LimitExceeded
 from archivefs.staging import durable
 from archivefs.tree import Extent
 
@@ -58,6 +59,9 @@ class Journal:
     def append(self, fields: Mapping[str, Any], payload: bytes = b"", *, sync: bool = True) -> Extent:
         """Add a record; with *sync* it, and every one before it, is on disk when this returns."""
         text = json.dumps(fields, separators=(",", ":")).encode()
+        if len(text) > MAX_JSON or len(payload) > MAX_PAYLOAD:
+            # It could not be read back, so it must not be acknowledged.
+            raise LimitExceeded("the change is too large to be written down", archive=self.path)
         crc = zlib.crc32(payload, zlib.crc32(text))
         start = self._end
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ class PlainOverlay(OverlayTree):
         super().__init__(base, StagingArea(str(folder)))
 
     def identity(self) -> Mapping[str, Any]:
-        return {"content": repr(content_of(self.base.root()))}
+        return identity_of(self.base)
 
     def check_name(self, directory: OverlayDirectory, name: str, kind: Kind) -> None:
         if "*" in name:
@@ -30,7 +31,7 @@ class PlainOverlay(OverlayTree):
     def commit(self, *, die_before_rebase: bool = False) -> Tree:
         with self.lock:
             new = MemoryTree(content_of(self.root()))
-            identity = {"content": repr(content_of(new.root()))}
+            identity = identity_of(new)
             self.area.begin({"op": "base", "identity": self.identity()})
             self.area.append({"op": "committing", "identity": identity}, sync=True)
             if not die_before_rebase:
@@ -49,6 +50,11 @@ def content_of(directory: Directory) -> dict[str, Any]:
             with contextlib.closing(node.open()) as reader:
                 found[entry.name] = reader.read_at(0, 1 << 30)
     return dict(sorted(found.items()))
+
+
+def identity_of(tree: Tree) -> dict[str, str]:
+    """Another one for every content."""
+    return {"content": hashlib.sha256(repr(content_of(tree.root())).encode()).hexdigest()}
 
 
 def put(directory: OverlayDirectory, name: str, data: bytes) -> None:

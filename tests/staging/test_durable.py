@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archivefs.errors import NotPermitted, SourceBusy
+from archivefs.errors import LimitExceeded, NotPermitted, SourceBusy
 from archivefs.memory import MemoryTree
 from archivefs.staging import durable
 from archivefs.staging.area import INLINE, StagingArea
@@ -185,6 +185,15 @@ def test_a_full_disk_leaves_the_journal_usable(tmp_path: Path, monkeypatch: pyte
     again = Journal(str(tmp_path / "journal"))
     assert [record.fields["n"] for record in again.records()] == [1, 3]
     again.close()
+
+
+def test_what_could_not_be_read_back_is_not_written(tmp_path: Path) -> None:
+    journal = Journal(str(tmp_path / "journal"))
+    with pytest.raises(LimitExceeded):
+        journal.append({"text": "x" * (2 << 20)})
+    journal.append({"n": 1})
+    assert [record.fields for record in journal.records()] == [{"n": 1}]
+    journal.close()
 
 
 @pytest.mark.parametrize("size", [10, INLINE * 3])

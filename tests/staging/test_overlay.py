@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -227,8 +227,11 @@ def _flat(content, here=()):
             yield (*here, name), node
 
 
+NO_SHRINKING = [phase for phase in Phase if phase is not Phase.shrink]
+"""Each step syncs files: shrinking would take minutes."""
+
 TestOverlayMachine = Machine.TestCase
-TestOverlayMachine.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestOverlayMachine.settings = settings(max_examples=60, stateful_step_count=25, deadline=None, phases=NO_SHRINKING)
 
 
 class TestOverlayContract(TreeContract):
