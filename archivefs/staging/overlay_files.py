@@ -181,6 +181,8 @@ class OverlayWriter(Writer):
     # -- changing --
 
     def write_at(self, offset: int, data: bytes) -> None:
+        if not data:
+            return
         with self._lock:
             self._begin()
             end = offset + len(data)

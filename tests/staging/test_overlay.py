@@ -72,7 +72,8 @@ class Model:
         old = folder.get(path[-1])
         if not isinstance(old, bytes):
             raise NotFound
-        old = old.ljust(offset, b"\0")
+        if data:  # writing nothing does not make a file longer
+            old = old.ljust(offset, b"\0")
         folder[path[-1]] = old[:offset] + data + old[offset + len(data) :]
 
     def mkdir(self, path) -> None:
