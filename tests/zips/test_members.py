@@ -115,6 +115,17 @@ class TestEveryMethod:
             read_all(reader)
 
     @pytest.mark.parametrize("size", [5000, len(LARGE)])
+    def test_a_stream_that_goes_on_although_the_crc_is_right_so_far(
+        self, tmp_path: Path, method: int, size: int
+    ) -> None:
+        told = {"size": size - 100, "crc": zlib.crc32(LARGE[: size - 100])}
+        directory = directory_of(tmp_path, LARGE[:size], method, central=told)
+        with pytest.raises(CorruptMember):
+            list(stream_member(directory, 1))
+        with pytest.raises(CorruptMember):
+            read_all(open_member(directory, 1, ByteCache()))
+
+    @pytest.mark.parametrize("size", [5000, len(LARGE)])
     def test_cut_off(self, tmp_path: Path, method: int, size: int) -> None:
         raw = packed(LARGE[:size], method)
         for share in (0, 1, 3, 50, 99):
