@@ -419,11 +419,29 @@ SITE: dict[str, bytes] = {
 """About a dozen pages; one is empty, the picture is there twice, and two names must be encoded."""
 
 
+UPDATE: dict[str, bytes] = {
+    **SITE,
+    "/": page("The island", "Ferries, walks and weather; now with a new boat"),
+    "/ferries/new-boat.html": page("The new boat", "It has a name, and room for bicycles"),
+}
+"""The site a year later."""
+
+
+def write_update(path: Path) -> Path:
+    """The later site, without the content that the earlier archive has."""
+    return write(path, UPDATE, external=[url for url, data in UPDATE.items() if SITE.get(url) == data])
+
+
 def main() -> None:
     """Write the sample site where the command line says."""
     parser = argparse.ArgumentParser(description="Write a sample site as a Labrador archive.")
+    parser.add_argument("--update", action="store_true", help="the later site, without what the first archive has")
     parser.add_argument("out", type=Path)
-    write(parser.parse_args().out, SITE)
+    arguments = parser.parse_args()
+    if arguments.update:
+        write_update(arguments.out)
+    else:
+        write(arguments.out, SITE)
 
 
 if __name__ == "__main__":

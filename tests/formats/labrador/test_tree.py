@@ -33,6 +33,7 @@ from tests.samples.labrador import (
     patched,
     with_keys,
     write,
+    write_update,
 )
 from tests.walking import content_of, names_of, opened, walk
 
@@ -408,6 +409,17 @@ def test_a_folder_gives_what_is_left_out(tmp_path: Path) -> None:
         (folder / "news.txt").write_bytes(b"old news")
         with pytest.raises(SourceChanged):
             content_of(tree.lookup(["archive", "news"]))
+
+
+def test_the_sample_site_and_its_update(tmp_path: Path) -> None:
+    first, later = write(tmp_path / "island.lbz", SITE), write_update(tmp_path / "update.lbz")
+    with opened_archive(first) as tree:
+        before = shown(tree)
+    with opened_archive(later, first) as tree:
+        after = shown(tree)
+    assert {name for name, data in after.items() if before.get(name) != data} == {"index.html", "ferries/new-boat.html"}
+    with opened_archive(later) as tree:
+        assert list(shown(tree).values()).count("CorruptMember") == len(SITE) - 2  # the page that is empty needs nobody
 
 
 def test_several_sources_are_asked_in_order(tmp_path: Path) -> None:
