@@ -86,3 +86,13 @@ def pattern(output: str) -> str:
         else:
             lines.append(re.escape(line.rstrip()).replace(re.escape("[..]"), "[^\n]*") + r"[ \t]*\n")
     return "".join(lines)[: -len(r"\n")] + r"\n*" if lines[-1].endswith(r"\n") else "".join(lines) + r"[^\n]*\n*"
+
+
+def corrected(text: str, step: Step, printed: str) -> str:
+    """A page with what *step* prints now, where it differs from what is shown."""
+    old = f"$ {step.command}\n{step.output}"
+    if not differs(step, printed) or text.count(old) != 1:
+        return text
+    return text.replace(
+        old, f"$ {step.command}\n{printed.rstrip(chr(10))}\n" if printed.strip() else f"$ {step.command}\n"
+    )

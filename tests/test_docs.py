@@ -1,4 +1,7 @@
-"""The README says what is so: its sessions are run, and every command and option is in it."""
+"""The README says what is so: its sessions are run, and every command and option is in it.
+
+python -m tests.test_docs        puts what the sessions print now into the README, to be looked at with git diff
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,14 +41,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             subprocess.run(["fusermount3", "-uz", point], check=False)
 
 
-def _marked(session: Session):
-    marks = [pytest.mark.fuse] if session.mounts() else []
-    return pytest.param(session, id=f"line {session.line}", marks=marks)
-
-
-@pytest.mark.parametrize("session", [_marked(session) for session in SESSIONS])
-def test_the_readme_prints_what_it_shows(session: Session, folder: Path) -> None:
-    env = {
+def environment() -> dict[str, str]:
+    """What decides how things are printed."""
+    return {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "LC_ALL": "C.UTF-8",
@@ -52,7 +51,16 @@ def test_the_readme_prints_what_it_shows(session: Session, folder: Path) -> None
         "TZ": "UTC",
         "PYTHONPATH": str(ROOT),
     }
-    printed = consoles.run(session, folder, env)
+
+
+def _marked(session: Session):
+    marks = [pytest.mark.fuse] if session.mounts() else []
+    return pytest.param(session, id=f"line {session.line}", marks=marks)
+
+
+@pytest.mark.parametrize("session", [_marked(session) for session in SESSIONS])
+def test_the_readme_prints_what_it_shows(session: Session, folder: Path) -> None:
+    printed = consoles.run(session, folder, environment())
     problems = [consoles.differs(step, text) for step, text in zip(session.steps, printed, strict=True)]
     assert "".join(problems) == ""
 
@@ -177,3 +185,21 @@ def test_the_exit_codes_are_in_every_help() -> None:
         if name == "archivefs" or not isinstance(command, click.Group):
             text = command.get_help(click.Context(command, info_name=name))
             assert "Exit codes:" in text, f"{name} --help does not say what its exit codes mean"
+
+
+# -- mending --
+
+
+def main() -> None:
+    """Run all sessions and write down what they print."""
+    text = readme()
+    with tempfile.TemporaryDirectory() as folder:
+        write_all(Path(folder))
+        for session in SESSIONS:
+            for step, printed in zip(session.steps, consoles.run(session, Path(folder), environment()), strict=True):
+                text = consoles.corrected(text, step, printed)
+    README.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
