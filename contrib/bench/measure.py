@@ -15,8 +15,9 @@ from contrib.bench.processes import Failed, Mounted, Timing, TooSlow, drop_cache
 from contrib.bench.results import Results, Row
 from contrib.bench.tools import Tool
 
-REPEAT_BELOW_S = 20.0
-"""A scenario with a step slower than this is not repeated for that tool: noise is small beside it."""
+REPEAT_BELOW = 0.1
+"""A scenario with a step that took more than this part of the limit is not repeated for that tool: where a run takes
+so long, noise is small beside it."""
 
 LOADED_MOST = 256 << 20
 """How much of an archive's end is read before it is mounted, so that ``mount`` shows the tool and not the disk."""
@@ -121,7 +122,7 @@ class _Run:
             self._all.results.cell(self._row(), self._tool).failed = str(error)
             self._all.add(f"{self._doing}: failed: {error}")
             return False
-        return self._longest_s < REPEAT_BELOW_S
+        return self._longest_s < REPEAT_BELOW * self._limit_s
 
     def _mounts(self, scenario: Scenario) -> None:
         archive = self._given.folder / scenario.archive
