@@ -16,7 +16,7 @@ from tests.mount.clients import RandomClient, at_once, digests_of, read_for, sea
 from tests.mount.harness import Mount, mounted, tool, wait_until
 from tests.samples.zips import CONTENT, write_tree
 
-OPERATIONS = int(os.environ.get("ARCHIVEFS_TORTURE_OPERATIONS", "3000"))
+OPERATIONS = int(os.environ.get("ARCHIVEFS_TORTURE_OPERATIONS", "10000"))
 SECONDS = float(os.environ.get("ARCHIVEFS_TORTURE_SECONDS", "3"))
 
 pytestmark = pytest.mark.timeout(120 + 20 * SECONDS + OPERATIONS / 50)

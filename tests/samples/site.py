@@ -89,6 +89,7 @@ def write_all(folder: Path) -> list[Path]:
         write_zip(folder / "site.zip"),
         write_damaged(folder / "damaged.zip"),
         labrador.write(folder / "island.lbz", labrador.SITE),
+        labrador.write_update(folder / "update.lbz"),
     ]
 
 
