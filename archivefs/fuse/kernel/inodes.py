@@ -25,13 +25,15 @@ RECENT_NODES = 1000
 class Known:
     """What is kept of a node of a tree that does not lead back."""
 
-    __slots__ = ("count", "name", "nodeid", "parent")
+    __slots__ = ("count", "name", "node", "nodeid", "parent")
 
-    def __init__(self, nodeid: int, parent: Known | int, name: str) -> None:
+    def __init__(self, nodeid: int, parent: Known | int, name: str, node: Node | None = None) -> None:
         self.nodeid = nodeid
         self.parent = parent
         """The number suffices for a parent that leads back.  Any other is held, so that it outlives its FORGET."""
         self.name = name
+        self.node = node
+        """The node itself, where the tree can be changed: it stays what it is when its name becomes another's."""
         self.count = 1
 
 
@@ -54,7 +56,7 @@ class Inodes:
         """The node with that number; raises StaleNode when it is gone."""
         known = self._known.get(nodeid)
         if known is not None:
-            return self._resolve(known)
+            return known.node or self._resolve(known)
         if nodeid >= FIRST_SNAPSHOT:
             return self.snapshot(nodeid)
         return self._driver.node_of(nodeid)
@@ -123,7 +125,8 @@ class Inodes:
                 # It may have been moved: the name it was found by last is the one to find it by.
                 known.parent, known.name = self._known.get(parent, parent), name
             else:
-                self._known[nodeid] = Known(nodeid, self._known.get(parent, parent), name)
+                kept = node if node.tree.writable else None
+                self._known[nodeid] = Known(nodeid, self._known.get(parent, parent), name, kept)
         return nodeid
 
     def _new_snapshot(self, node: File) -> int:

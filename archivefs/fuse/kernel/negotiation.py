@@ -18,7 +18,8 @@ MAX_PAGES = 256
 """Of 4 KiB: reads of up to 1 MiB at once."""
 MAX_READAHEAD = 1 << 20
 MAX_WRITE = 64 * 1024
-"""Nothing is written yet; this is also how many FORGETs come at once."""
+"""On a read-only mount, where it only bounds how many FORGETs come at once."""
+MAX_WRITE_READ_WRITE = 1 << 20
 MAX_BACKGROUND = 32
 """Readahead requests the kernel may have under way.  Few enough that a stuck file does not take a thousand threads."""
 WATCHED_LIFETIME_S = 60.0
@@ -38,8 +39,12 @@ class Session:
     passthrough: bool = False
     epochs: bool = False
     """The kernel can be told that every name it knows has to be looked up again."""
-    buffer_size: int = MAX_WRITE + 4096
-    """How much one request may take."""
+    max_write: int = MAX_WRITE
+
+    @property
+    def buffer_size(self) -> int:
+        """How much one request may take."""
+        return self.max_write + 4096
 
     @property
     def living_lifetime_s(self) -> float:
@@ -62,6 +67,7 @@ def negotiate(driver: Driver, request: memoryview) -> tuple[bytes, Session]:
         no_opendir=opens_not_needed(driver) and bool(flags & Flag.NO_OPENDIR_SUPPORT),
         passthrough=bool(flags & Flag.PASSTHROUGH),
         epochs=minor >= protocol.INC_EPOCH_MINOR,
+        max_write=MAX_WRITE_READ_WRITE if driver.options.read_write else MAX_WRITE,
     )
     _, _, unique, *_ = protocol.IN_HEADER.unpack_from(request)
     return _init_reply(unique, session, min(max_readahead, MAX_READAHEAD)), session
@@ -110,7 +116,7 @@ def _init_reply(unique: int, session: Session, max_readahead: int) -> bytes:
         session.flags & 0xFFFFFFFF,
         MAX_BACKGROUND,
         MAX_BACKGROUND * 3 // 4,
-        MAX_WRITE,
+        session.max_write,
         1,  # times in nanoseconds
         MAX_PAGES,
         0,

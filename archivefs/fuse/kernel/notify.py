@@ -33,12 +33,12 @@ class Notifier(threading.Thread):
         self._fd = fd
         self._requests = requests
         self._tree = requests.driver.tree
-        self._stop = threading.Event()
+        self._ending = threading.Event()
         self._generation = self._tree.generation()
         self.invalidations = 0
 
     def run(self) -> None:
-        while not self._stop.wait(INTERVAL_S):
+        while not self._ending.wait(INTERVAL_S):
             try:
                 self.look()
             except Exception as error:
@@ -46,7 +46,7 @@ class Notifier(threading.Thread):
 
     def stop(self) -> None:
         """End the thread; not waited for, since the kernel may make it wait."""
-        self._stop.set()
+        self._ending.set()
 
     def look(self) -> None:
         """Ask for the generation, and tell the kernel if it has grown."""

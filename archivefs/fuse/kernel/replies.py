@@ -37,6 +37,15 @@ class Replies:
         self._living_s = int(session.living_lifetime_s)
         self._lifetimes: dict[tuple[int, int], bytes] = {}
 
+    def _tail(self, node: Node) -> bytes:
+        """What is the same for all nodes of a kind, unless somebody has changed the mode of this one."""
+        changed = self._driver.modes_set
+        mode = changed.get(self._driver.inode(node)) if changed else None
+        if mode is None:
+            return self._tails[node.kind]
+        options = self._driver.options
+        return protocol.ATTR_TAIL.pack(mode, 1, options.uid, options.gid, 0, BLOCK, 0)
+
     # -- one node --
 
     def entry(self, unique: int, parent: Node, nodeid: int, node: Node) -> bytes:
@@ -58,7 +67,7 @@ class Replies:
             rest,
             rest,
             rest,
-            self._tails[node.kind],
+            self._tail(node),
         )
 
     def no_entry(self, unique: int, parent: Node) -> bytes | None:
@@ -88,7 +97,7 @@ class Replies:
             rest,
             rest,
             rest,
-            self._tails[node.kind],
+            self._tail(node),
         )
 
     # -- lifetimes --
@@ -221,7 +230,7 @@ class Replies:
             rest,
             rest,
             rest,
-            self._tails[node.kind],
+            self._tail(node),
             nodeid,
             offset,
             name_size,

@@ -1,8 +1,8 @@
 """What to answer: one function per kind of request.
 
 Each takes the :class:`Call` it answers and returns the reply, or raises; ``workers.py`` sends every one of them
-through the driver's table of errors.  What the tree cannot do yet (changes) is answered EROFS, what is not
-known ENOSYS, which the kernel remembers and then does without.
+through the driver's table of errors.  Changes are in ``changing.py``, and EROFS on a read-only mount; what is not
+known is ENOSYS, which the kernel remembers and then does without.
 
 Threading: called from all workers at once.
 """
@@ -20,6 +20,7 @@ from archivefs.fuse.driver import Driver
 from archivefs.fuse.handles import DirectoryHandle, OpenFile
 from archivefs.fuse.kernel import protocol
 from archivefs.fuse.kernel.calls import Buffer, Call, MalformedRequest, Reply
+from archivefs.fuse.kernel.changing import ChangingRequests
 from archivefs.fuse.kernel.inodes import FIRST_SNAPSHOT, Inodes
 from archivefs.fuse.kernel.negotiation import Session
 from archivefs.fuse.kernel.passthrough import Passthrough
@@ -60,6 +61,7 @@ class Requests:
         self.interrupted: dict[int, float] = {}
         """Requests whose caller has got a signal, and when."""
         self._passthrough = passthrough
+        self._changing = ChangingRequests(self) if driver.options.read_write else None
         self._handlers = self._table()
         self._unknown = Handler(self._refuse_unknown, IN_SIZE, "unknown")
 
@@ -87,7 +89,9 @@ class Requests:
             Opcode.DESTROY: (self.destroy, 0),
             Opcode.INTERRUPT: (self.interrupt, protocol.INTERRUPT_IN.size),
             Opcode.NOTIFY_REPLY: (_nothing, 0),
-            **dict.fromkeys(protocol.CHANGING, (self._refuse_change, 0)),
+            **(
+                self._changing.table() if self._changing else dict.fromkeys(protocol.CHANGING, (self._refuse_change, 0))
+            ),
         }
         return {op: Handler(answer, IN_SIZE + size, op.name.lower()) for op, (answer, size) in answers.items()}
 
@@ -202,8 +206,8 @@ class Requests:
     def open(self, call: Call) -> Reply:
         """OPEN: a handle, and what the kernel may keep or do by itself."""
         flags, _ = protocol.OPEN_IN.unpack_from(call.buffer, IN_SIZE)
-        if flags & os.O_ACCMODE != os.O_RDONLY:
-            raise TreeReadOnly
+        if flags & (os.O_ACCMODE | os.O_TRUNC) != os.O_RDONLY:
+            return self._open_for_writing(call, flags)
         if self.session.no_open:
             return error_reply(call.unique, errno.ENOSYS)
         self._refuse_stuck(call.nodeid)
@@ -216,8 +220,17 @@ class Requests:
             answer = protocol.FOPEN_DIRECT_IO
         else:
             answer = protocol.FOPEN_KEEP_CACHE if opened.keep_cache else 0
-        answer |= protocol.FOPEN_NOFLUSH
+        if self._changing is None:
+            # Another may open the same file for writing, and its bytes must be saved at close.
+            answer |= protocol.FOPEN_NOFLUSH
         return protocol.OPEN_REPLY.pack(protocol.OPEN_REPLY.size, 0, call.unique, opened.handle, answer, backing)
+
+    def _open_for_writing(self, call: Call, flags: int) -> Reply:
+        if self._changing is None:
+            raise TreeReadOnly
+        self._refuse_stuck(call.nodeid)
+        handle = self._changing.open(call, flags)
+        return protocol.OPEN_REPLY.pack(protocol.OPEN_REPLY.size, 0, call.unique, handle, 0, 0)
 
     def read(self, call: Call) -> Reply:
         """READ with a handle."""

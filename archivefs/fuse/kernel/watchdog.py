@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 TICK_S = 0.01
 QUIET_TICKS = 50
 """After so many looks with nothing to see it sleeps until the next request."""
+CHORES_S = 1.0
 INTERRUPT_GRACE_S = 1.0
 """A signal need not mean the end of its process, so a request that is soon answered is better answered in full."""
 STUCK_KINDS = frozenset({Opcode.READ, Opcode.OPEN, Opcode.GETATTR})
@@ -49,7 +50,7 @@ class Watchdog(threading.Thread):
         super().__init__(daemon=True, name="archivefs-watchdog")
         self.asleep = False
         self.chores: list[Callable[[], bool]] = []
-        """Called once a second; one that returns True has more to do, and keeps the watchdog awake."""
+        """Called about once a second; one that returns True has more to do and will be called again."""
         self._crew = crew
         self._interrupted = crew.requests.interrupted
         self._limit_s = limit_s
@@ -57,7 +58,6 @@ class Watchdog(threading.Thread):
         self._seen: dict[Worker, _Seen] = {}
         self._quiet = 0
         self._next_chores = 0.0
-        self._more_chores = False
         self._alarm = threading.Event()
         self._stopped = False
 
@@ -65,7 +65,9 @@ class Watchdog(threading.Thread):
         while not self._stopped:
             self._quiet = 0 if self.look(time.monotonic()) else self._quiet + 1
             if self._quiet > QUIET_TICKS and self._may_sleep():
-                self._alarm.wait(1.0 if self._more_chores else None)
+                more = self._do_chores()
+                if self._alarm.wait(CHORES_S if more else None):
+                    self._quiet = 0
                 self.asleep = False
                 self._alarm.clear()
             else:
@@ -102,9 +104,12 @@ class Watchdog(threading.Thread):
         self._seen = seen
         self._drop_old_interrupts(now)
         if now >= self._next_chores:
-            self._next_chores = now + 1.0
-            self._more_chores = sum(chore() for chore in self.chores) > 0
+            self._next_chores = now + CHORES_S
+            self._do_chores()
         return bool(seen) or bool(self._interrupted)
+
+    def _do_chores(self) -> bool:
+        return sum(chore() for chore in self.chores) > 0
 
     def _judge(self, call: Call, seen: _Seen, now: float) -> None:
         if call.overdue:

@@ -70,21 +70,34 @@ class Crew:
             return list(self._workers)
 
     def relieve(self, worker: Worker, *, may_start: bool = False) -> None:
-        """*worker* is at something that takes long: let another one read, started for it if *may_start*."""
+        """*worker* is at something that takes long: let another one read, started for it if *may_start*.
+
+        Where many hang already, some more are let in for one request each, since the next ones may hang as well.
+        """
         if worker.relieved:
             return
         with self._lock:
             if worker.relieved or self.gone.is_set():
                 return
-            if self._waiting:
-                other = self._waiting.pop()
-            elif len(self._workers) < (MOST_WORKERS if may_start else self._wanted):
-                other = Worker(self)
-                self._workers.add(other)
-            else:
+            most = MOST_WORKERS if may_start else self._wanted
+            others = self._spare(most, 1)
+            if not others:
                 return
             worker.relieved = True
-        other.go()
+            if may_start:
+                extra = self._spare(most, (len(self._workers) - len(self._waiting)) // 4)
+                for other in extra:
+                    other.relieved = True
+                others += extra
+        for other in others:
+            other.go()
+
+    def _spare(self, most: int, count: int) -> list[Worker]:
+        """Up to *count* workers that wait for their turn, or new ones up to *most* in all.  Hold the lock."""
+        found = [self._waiting.pop() for _ in range(min(count, len(self._waiting)))]
+        new = [Worker(self) for _ in range(min(count - len(found), most - len(self._workers)))]
+        self._workers.update(new)
+        return found + new
 
     def await_turn(self, worker: Worker) -> bool:
         """*worker* has been relieved and is done: wait until it is needed.  False: it is not needed at all."""
