@@ -12,6 +12,7 @@ while the base tree is asked for content.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import threading
 import time
@@ -176,7 +177,9 @@ class OverlayTree(Tree):
             case "mkdir":
                 directory.make_directory(name)
             case "remove":
-                directory.remove(name, kind=Kind(fields["kind"]))
+                # A file that was removed before it was ever saved is in no record but this one.
+                with contextlib.suppress(NotFound):
+                    directory.remove(name, kind=Kind(fields["kind"]))
             case "rename":
                 to, to_name = self._parent(tuple(fields["to"]))
                 directory.rename(name, to, to_name, replace=True)
@@ -365,6 +368,10 @@ class OverlayDirectory(WritableDirectory):
             self.tree.drop_body(body)
 
     def rename(self, name: str, to: Directory, to_name: str, *, replace: bool) -> None:
+        # What it replaces may go only when the new content is durable; saved before the lock, which saving takes too.
+        moving = self.child(name)
+        if isinstance(moving, OverlayFile):
+            moving.save()
         with self.tree.lock:
             if not isinstance(to, OverlayDirectory) or to.tree is not self.tree:
                 raise OtherTree(member=name)

@@ -118,6 +118,12 @@ class OverlayFile(WritableFile):
 
     # -- for the writer and the tree --
 
+    def save(self) -> None:
+        """Make durable what an open writer has; do not hold the tree's lock."""
+        writer = self._writer
+        if writer is not None:
+            writer.sync()
+
     def take(self, staged: Staged, mtime_ns: int | None = None) -> None:
         """From now on this is its content."""
         with self.tree.lock:

@@ -296,6 +296,28 @@ def test_a_rename_before_the_release_goes_with_the_file(tree: PlainOverlay) -> N
     assert "tmp" not in content_of(root)
 
 
+def test_a_file_that_is_moved_while_open_is_saved_before_what_it_replaces_goes(tree, tmp_path: Path) -> None:
+    root = tree.root()
+    put(root, "file", b"o" * (2 * INLINE))
+    writer = root.create("tmp", exclusive=True).open_writer(truncate=False)
+    writer.write_at(0, b"n" * (2 * INLINE))
+    root.rename("tmp", root, "file", replace=True)
+    again = PlainOverlay(tree.base, tmp_path / "staging")
+    again.replay()
+    assert content_of(again.root())["file"] == b"n" * (2 * INLINE)
+    writer.close()
+
+
+def test_a_file_removed_before_it_was_saved_does_not_stop_the_replay(tree, tmp_path: Path) -> None:
+    writer = tree.root().create("gone", exclusive=True).open_writer(truncate=False)
+    tree.root().remove("gone", kind=Kind.FILE)
+    writer.close()
+    put(tree.root(), "after", b"1")
+    again = PlainOverlay(tree.base, tmp_path / "staging")
+    again.replay()
+    assert content_of(again.root())["after"] == b"1"
+
+
 def test_what_was_not_synced_may_be_lost_and_what_was_is_there(tree: PlainOverlay, tmp_path: Path) -> None:
     root = tree.root()
     put(root, "safe", b"safe")
