@@ -197,11 +197,11 @@ def _mark(found: re.Match[str]) -> str:
 
 
 def _unmarked(name: str) -> str | None:
+    piece = _ESCAPES.sub(_unmark, name) if "^" in name else name
     try:
-        piece = name if "^" not in name else _ESCAPES.sub(_unmark, name)
-    except ValueError:
+        return piece if _marked(piece) == name else None
+    except UnicodeEncodeError:  # half of a surrogate pair, which no name on disk has
         return None
-    return piece if _marked(piece) == name else None
 
 
 def _unmark(found: re.Match[str]) -> str:

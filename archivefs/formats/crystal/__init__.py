@@ -1,0 +1,69 @@
+"""Format ``crystal``: projects of the website archiver Crystal, ``NAME.crystalproj``.
+
+Specification: the format description that comes with Crystal, and what its releases 1.0 to 2.3 write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from archivefs.format import Finding, Format, Match, Opening, Probe, VerifyRequest
+from archivefs.formats.crystal.location import DATABASE, OPENER_SUFFIX, PARTIAL_SUFFIX, PROJECT_SUFFIX
+from archivefs.options import Option, one_of
+from archivefs.tree import Tree
+
+
+def match(probe: Probe) -> Match:
+    """A folder that is called a project or has a database in it, that database, or the opener beside it."""
+    if probe.is_directory:
+        named = probe.name.endswith((PROJECT_SUFFIX, PARTIAL_SUFFIX))
+        return Match.YES if named or DATABASE in probe.names else Match.NO
+    return Match.YES if probe.name == DATABASE or probe.name.endswith(OPENER_SUFFIX) else Match.NO
+
+
+def open_crystal(path: str, opening: Opening) -> Tree:
+    """Open it; raises UnreadableArchive."""
+    from archivefs.formats.crystal.tree import CrystalTree
+
+    return CrystalTree(path, opening)
+
+
+def verify(path: str, opening: Opening, request: VerifyRequest) -> Iterable[Finding]:
+    """The database, every row and every body; raises UnreadableArchive."""
+    from archivefs.formats.crystal.verify import verify_crystal
+
+    return verify_crystal(path, opening, request)
+
+
+FORMAT = Format(
+    name="crystal",
+    summary="Crystal project (.crystalproj)",
+    match=match,
+    open=open_crystal,
+    options=(
+        Option(name="unfetched", help="list pages that were seen but never fetched, as empty files", default=False),
+        Option(
+            name="prefer",
+            help="what to show where the newest fetch failed: the last content, or nothing as Crystal does",
+            parse=one_of("content", "crystal"),
+            default="content",
+            metavar="content|crystal",
+        ),
+        Option(
+            name="redirects",
+            help="show a redirect as its body, or as a link to its target where that is stored",
+            parse=one_of("file", "symlink"),
+            default="file",
+            metavar="file|symlink",
+        ),
+        Option(name="decode", help="undo gzip and deflate content codings", default=False),
+        Option(
+            name="mtime",
+            help="the time of a page: when it was fetched, or when it was last modified",
+            parse=one_of("fetched", "last-modified"),
+            default="fetched",
+            metavar="fetched|last-modified",
+        ),
+    ),
+    verify=verify,
+)
