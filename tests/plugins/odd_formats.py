@@ -60,6 +60,12 @@ class OddFile(File):
         return self._make()
 
 
+class SureFile(OddFile):
+    """One that is known to open."""
+
+    sure = True
+
+
 class BadStat(OddFile):
     def attributes(self) -> Attributes:
         raise OSError("without an errno")
@@ -137,6 +143,7 @@ class OddTree(Tree):
             fd = os.open(self.path, os.O_RDONLY)
             return ExtentReader(Extent(fd, 0, os.fstat(fd).st_size), owned=True)
 
+        self.open_needed = True
         return OddDirectory(self, ROOT_IDENT, {"self": OddFile(self, 2, os.stat(self.path).st_size, open_self)})
 
     def million(self) -> Directory:
@@ -165,7 +172,7 @@ class CountingDirectory(Directory):
         tree.leads_back = True
 
     def at(self, number: int) -> Node:
-        return OddFile(self.tree, number + 2, 0, lambda: BytesReader(b""))
+        return SureFile(self.tree, number + 2, 0, lambda: BytesReader(b""))
 
     def attributes(self) -> Attributes:
         return Attributes()

@@ -23,7 +23,7 @@ from archivefs.format import Opening
 from archivefs.formats.zip.contenttypes import content_type
 from archivefs.formats.zip.folders import Folders
 from archivefs.tree import Attributes, Directory, Entry, File, Kind, Node, Reader, Symlink, Tree, Usage
-from archivefs.zips.codecs import METHOD_NAMES
+from archivefs.zips.codecs import METHOD_NAMES, STORED
 from archivefs.zips.directory import MAX_SIZE, ZipDirectory
 from archivefs.zips.members import attributes_of, open_member, read_member
 
@@ -176,6 +176,13 @@ class ZipFile(File):
         found = self.tree.xattrs_of(self._entry)
         type_ = content_type(found["user.archivefs.key"])
         return found if type_ is None else {**found, "user.mime_type": type_.encode()}
+
+    @property
+    def sure(self) -> bool:
+        """No bytes are stored and none are promised: nothing could be wrong with them."""
+        directory, entry = self.tree.directory, self._entry
+        promised = directory.size(entry) or directory.compressed_size(entry) or directory.crc(entry)
+        return not promised and directory.method(entry) == STORED and not directory.encrypted(entry)
 
     def open(self) -> Reader:
         directory, entry = self.tree.directory, self._entry
