@@ -19,7 +19,7 @@ import threading
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
-from itertools import count, pairwise
+from itertools import count, islice, pairwise
 
 from archivefs import names
 from archivefs.formats.zip.splitting import NONE, NameRules, Split
@@ -29,6 +29,7 @@ RESERVED_AT_ROOT = b".archivefs"
 
 _ODD_NAMES, _PLAIN_NAMES = 1, 2
 _IDENT_MASK = 0xFFFFFFFF
+_CHECKED_AT_ONCE = 10_000
 _U16 = struct.Struct("<H")
 _IDENT = struct.Struct(">I")
 _KEY_END = struct.Struct(">xI")
@@ -144,64 +145,60 @@ class Folders:
             with self._lock:
                 if not self._settled[folder]:
                     self._sort(folder, low, high)
-        return low, high, self._plain_namer(folder) if self._settled[folder] == _PLAIN_NAMES else self._name_of_item
+        if self._settled[folder] == _ODD_NAMES:
+            return low, high, self._name_of_item
+        raw_at = self._raw_namer(folder)
+        return low, high, lambda item: raw_at(item).decode("ascii")
 
     def _sort(self, folder: int, low: int, high: int) -> None:
-        keys = self._plain_keys(folder, low, high)
-        state = _PLAIN_NAMES if keys else _ODD_NAMES
-        keys = keys or self._keys(low, high)
+        plain = self._plain_names(folder, low, high)
+        if plain is not None and all(map(bytes.__lt__, plain, islice(plain, 1, None))):
+            self._settled[folder] = _PLAIN_NAMES  # an archive is often in order already
+            return
+        keys = self._keys(low, high, plain) if plain else None
+        self._settled[folder] = _ODD_NAMES if keys is None else _PLAIN_NAMES
+        if keys is None:
+            idents = [item & _IDENT_MASK for item in self._items[low:high]]
+            keys = self._keys(low, high, [name.encode() for name in self._told_apart(idents)])
         base = folder << 32
-        self._items[low:high] = array("Q", (base | _IDENT.unpack_from(key, len(key) - 4)[0] for key in keys))
-        self._settled[folder] = state
+        items = (base | _IDENT.unpack_from(key, len(key) - 4)[0] for key in keys or ())
+        self._items[low:high] = array("Q", items)
 
-    def _plain_namer(self, folder: int) -> Callable[[int], str]:
-        """The quick way to a name in a folder where all are shown as they are."""
+    def _plain_names(self, folder: int, low: int, high: int) -> list[bytes] | None:
+        """The names in a folder, not sorted, when every one is shown as it is; otherwise None.
+
+        All at once, since a folder may have a million.
+        """
+        if self._rules.unicode_paths:
+            return None
+        found = list(map(self._raw_namer(folder), self._items[low:high]))
+        for start in range(0, len(found), _CHECKED_AT_ONCE):
+            if b"".join(found[start : start + _CHECKED_AT_ONCE]).translate(None, _PLAIN):
+                return None
+        lengths = set(map(len, found))
+        if 0 in lengths or max(lengths, default=0) > names.MAX_NAME_BYTES or b"." in found or b".." in found:
+            return None
+        return None if folder == 0 and RESERVED_AT_ROOT in found else found
+
+    def _raw_namer(self, folder: int) -> Callable[[int], bytes]:
+        """The quick way from an item to its name: all names of a folder have beginnings of one length."""
         records, positions, unpack = self._directory.records, self._directory.positions, _U16.unpack_from
         skip = 46 + self._split.prefixes[folder]
 
-        def name_at(item: int) -> str:
+        def raw_at(item: int) -> bytes:
             if item & 1:
-                return self._raw_folder((item & _IDENT_MASK) >> 1).decode("ascii")
+                return self._raw_folder((item & _IDENT_MASK) >> 1)
             place = positions[((item & _IDENT_MASK) >> 1) - 1]
-            return records[place + skip : place + 46 + unpack(records, place + 28)[0]].decode("ascii")
+            return records[place + skip : place + 46 + unpack(records, place + 28)[0]]
 
-        return name_at
+        return raw_at
 
-    def _plain_keys(self, folder: int, low: int, high: int) -> list[bytes]:
-        """Name, NUL and ident of all in a folder, sorted, when every name is shown as it is; otherwise nothing.
-
-        The quick way, since a folder may have a million: all names of a folder have beginnings of one length.
-        """
-        if self._rules.unicode_paths:
-            return []
-        records, positions, unpack, pack = (
-            self._directory.records,
-            self._directory.positions,
-            _U16.unpack_from,
-            _KEY_END.pack,
-        )
-        skip = 46 + self._split.prefixes[folder]
-        keys = []
-        for item in self._items[low:high]:
-            ident = item & _IDENT_MASK
-            if ident & 1:
-                raw = self._raw_folder(ident >> 1)
-            else:
-                place = positions[(ident >> 1) - 1]
-                raw = records[place + skip : place + 46 + unpack(records, place + 28)[0]]
-            if not _is_plain(raw):
-                return []
-            keys.append(raw + pack(ident))
-        keys.sort()
-        reserved = not folder and any(key.startswith(RESERVED_AT_ROOT + b"\0") for key in keys)
-        return [] if reserved or any(a[:-4] == b[:-4] for a, b in pairwise(keys)) else keys
-
-    def _keys(self, low: int, high: int) -> list[bytes]:
-        """Name, NUL and ident of all in a folder, sorted, whatever the names are."""
-        idents = [item & _IDENT_MASK for item in self._items[low:high]]
-        return sorted(
-            name.encode() + _KEY_END.pack(ident) for name, ident in zip(self._told_apart(idents), idents, strict=True)
-        )
+    def _keys(self, low: int, high: int, found: list[bytes]) -> list[bytes] | None:
+        """Name, NUL and ident of all in a folder, sorted; None if two have one name.  Takes the list it is given."""
+        for at, item in enumerate(self._items[low:high]):
+            found[at] += _KEY_END.pack(item & _IDENT_MASK)
+        found.sort()
+        return None if any(a[:-4] == b[:-4] for a, b in pairwise(found)) else found
 
     def _told_apart(self, idents: list[int]) -> list[str]:
         """The names of what is in one folder, none twice."""
