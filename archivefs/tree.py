@@ -209,6 +209,27 @@ class Tree(ABC):
         """What ``archivefs info`` shows of it, in the order shown; may take a moment."""
         return {}
 
+    commit_idle_s: float | None = None
+    """Commit by itself after so many seconds without a change."""
+
+    def savers(self) -> Mapping[str, Callable[[bytes], None]]:
+        """Those of the ``extras`` that can be written, and what becomes of new content when the file is closed."""
+        return {}
+
+    def pending(self) -> Iterator[tuple[str, Parts]]:
+        """Changes that are not in the archive yet: ("added" | "changed" | "removed", path)."""
+        return iter(())
+
+    def commit(self, progress: Callable[[int, int], None]) -> None:
+        """Put every change into the archive, whole or not at all; what fails stays pending, and is raised."""
+
+    def discard_changes(self) -> None:
+        """Throw away what is pending."""
+
+    def idle_s(self) -> float:
+        """Seconds since the last change."""
+        return 0.0
+
     def sync(self) -> None:
         """Every change made so far is durable when this returns; nothing to do for a tree that is only read."""
 

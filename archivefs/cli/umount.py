@@ -7,6 +7,9 @@ from collections.abc import Sequence
 
 import click
 
+from archivefs.cli.progress import Meter
+from archivefs.errors import ArchiveError
+from archivefs.fuse.remote import RemoteMount, remote_mount
 from archivefs.fuse.unmount import mounted_at, real_mountpoint, unmount
 
 GONE_S = 5.0
@@ -15,15 +18,40 @@ GONE_S = 5.0
 @click.command(
     "umount",
     epilog="\b\nExamples:\n  archivefs umount /mnt/site\n  archivefs umount --lazy /mnt/site\n\n\b\n"
-    "Exit codes: 0 unmounted, 1 it is in use or nothing is mounted there, 2 wrong usage.",
+    "Exit codes: 0 unmounted, 1 it is in use, nothing is mounted there or changes could not be saved, 2 wrong usage.",
 )
 @click.argument("mountpoints", nargs=-1, required=True, metavar="MOUNTPOINT...")
 @click.option("-z", "--lazy", is_flag=True, help="Take it away now, and let those who still use it finish.")
 def command(mountpoints: Sequence[str], lazy: bool) -> None:
-    """Unmount a folder that archivefs mounted, also one whose driver has died."""
+    """Unmount a folder that archivefs mounted, also one whose driver has died.
+
+    Changes made on a read-write mount are put into the archive first; the command waits for that.
+    """
     for mountpoint in mountpoints:
+        mount = remote_mount(mountpoint)
+        failure = _commit(mount) if mount is not None and mount.read_write else None
         unmount(mountpoint, lazy=lazy)
         _wait_until_gone(real_mountpoint(mountpoint))
+        if mount is not None and not lazy:
+            mount.wait_until_ended()
+        if failure is not None:
+            raise failure
+
+
+def _commit(mount: RemoteMount) -> ArchiveError | None:
+    """Commit while the driver can still be asked how that went."""
+    meter = Meter("saving changes")
+    try:
+        mount.commit(meter)
+    except (ArchiveError, OSError) as error:
+        return ArchiveError(
+            f"unmounted, but the changes could not be saved: {error}",
+            archive=mount.source,
+            advice=f"they are kept; mend the cause and run: archivefs commit {mount.source}",
+        )
+    finally:
+        meter.clear()
+    return None
 
 
 def _wait_until_gone(mountpoint: str) -> None:

@@ -6,10 +6,10 @@ Threading: nothing changes after it is made, so there is nothing to guard.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from archivefs.errors import NotFound
-from archivefs.tree import ROOT_IDENT, Attributes, Directory, Entry, Kind, Node, Tree, Usage
+from archivefs.tree import ROOT_IDENT, Attributes, Directory, Entry, Kind, Node, Parts, Tree, Usage
 
 HIDDEN_NAME = ".archivefs"
 """What every mount keeps for itself at its root."""
@@ -28,6 +28,7 @@ class MountTree(Tree):
         self.immutable = all(tree.immutable for tree in self.trees.values())
         self.open_needed = any(tree.open_needed for tree in self.trees.values())
         self.writable = any(tree.writable for tree in self.trees.values())
+        self.commit_idle_s = next((t.commit_idle_s for t in self.trees.values() if t.commit_idle_s), None)
         self._root = _MountDirectory(self)
 
     def root(self) -> Directory:
@@ -52,6 +53,25 @@ class MountTree(Tree):
 
     def facts(self) -> Mapping[str, object]:
         return {name: dict(tree.facts()) for name, tree in self.trees.items()}
+
+    def pending(self) -> Iterator[tuple[str, Parts]]:
+        for name, tree in self.trees.items():
+            yield from ((what, (name, *parts)) for what, parts in tree.pending())
+
+    def commit(self, progress: Callable[[int, int], None]) -> None:
+        for tree in self.trees.values():
+            tree.commit(progress)
+
+    def discard_changes(self) -> None:
+        for tree in self.trees.values():
+            tree.discard_changes()
+
+    def idle_s(self) -> float:
+        return min((tree.idle_s() for tree in self.trees.values()), default=0.0)
+
+    def sync(self) -> None:
+        for tree in self.trees.values():
+            tree.sync()
 
     def close(self) -> None:
         close_all(self.trees.values())

@@ -5,7 +5,7 @@ Threading: nothing changes after it is made, so there is nothing to guard.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from archivefs.errors import DirectoryExpected
 from archivefs.tree import Directory, Node, Parts, Reader, Tree, Usage, is_root
@@ -24,6 +24,7 @@ class SubTree(Tree):
         self.writable = inner.writable
         self.open_needed = inner.open_needed
         self.leads_back = inner.leads_back
+        self.commit_idle_s = inner.commit_idle_s
         self._root, below = _descend(inner, parts)
         self._root.tree.top = self._root.tree.top + below
 
@@ -44,6 +45,24 @@ class SubTree(Tree):
 
     def facts(self) -> Mapping[str, object]:
         return self.inner.facts()
+
+    def savers(self) -> Mapping[str, Callable[[bytes], None]]:
+        return self._root.tree.savers()
+
+    def pending(self) -> Iterator[tuple[str, Parts]]:
+        return self.inner.pending()
+
+    def commit(self, progress: Callable[[int, int], None]) -> None:
+        self.inner.commit(progress)
+
+    def discard_changes(self) -> None:
+        self.inner.discard_changes()
+
+    def idle_s(self) -> float:
+        return self.inner.idle_s()
+
+    def sync(self) -> None:
+        self.inner.sync()
 
     def close(self) -> None:
         self.inner.close()

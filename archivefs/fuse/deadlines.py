@@ -45,8 +45,10 @@ class _Job:
 class Deadlines:
     """Runs operations under one time limit.  Thread-safe."""
 
-    def __init__(self, limit_s: float) -> None:
+    def __init__(self, limit_s: float, busy: Callable[[], bool] = lambda: False) -> None:
         self._limit_s = limit_s
+        self._busy = busy
+        """Is something under way for which operations rightly wait longer?"""
         self._lock = threading.Lock()
         self._idle: list[SimpleQueue[_Job]] = []
         self._waiting: set[_Job] = set()
@@ -64,11 +66,7 @@ class Deadlines:
             worker = self._start()
         worker.put(job)
         try:
-            result, error = job.reply.get(timeout=self._limit_s)
-        except Empty:
-            with job.lock:
-                job.abandoned = True
-            raise OperationTimedOut(f"no answer within {self._limit_s:g} s") from None
+            result, error = self._wait(job)
         finally:
             with self._lock:
                 self._waiting.discard(job)
@@ -76,6 +74,19 @@ class Deadlines:
             raise error
         done: R = result
         return done
+
+    def _wait(self, job: _Job) -> tuple[Any, BaseException | None]:
+        while True:
+            try:
+                return job.reply.get(timeout=self._limit_s)
+            except Empty:
+                if self._busy():
+                    continue
+            with job.lock:
+                # It may have come in this very moment; after this nobody puts it there any more.
+                job.abandoned = job.reply.empty()
+            if job.abandoned:
+                raise OperationTimedOut(f"no answer within {self._limit_s:g} s")
 
     def close(self) -> None:
         """Answer everything that waits with an error, now; whatever comes later fails at once."""

@@ -34,6 +34,7 @@ from archivefs.errors import (
     SymlinkExpected,
     quoted,
 )
+from archivefs.fuse.committing import Committer
 from archivefs.fuse.control import CONTROL_NAME, ControlTree
 from archivefs.fuse.errnos import EXPECTED, to_errno
 from archivefs.fuse.handles import Directories, OpenFiles
@@ -92,6 +93,7 @@ class Driver:
         self.leaving = False
         """The mount is being taken down: what is refused because of that is nothing for the log."""
         self.problems = ProblemLog()
+        self.committer = Committer(tree, self.files.sync_all)
         self._lock = threading.Lock()
         self._trees: list[weakref.ref[Tree]] = []
         self._numbers: weakref.WeakKeyDictionary[Tree, int] = weakref.WeakKeyDictionary()
@@ -231,12 +233,24 @@ class Driver:
             return None
         control = self._controls.get(tree)
         if control is None:
-            openers = dict(tree.extras())
-            if self.inode(directory) == ROOT_INODE:
-                openers |= {"status.json": self._status_reader, "errors.log": self._problems_reader}
+            made = self._new_control(tree, is_mount=self.inode(directory) == ROOT_INODE)
             with self._lock:
-                control = self._controls.setdefault(tree, ControlTree(openers))
+                control = self._controls.setdefault(tree, made)
         return control if control.names else None
+
+    def _new_control(self, tree: Tree, *, is_mount: bool) -> ControlTree:
+        openers = dict(tree.extras())
+        savers = dict(tree.savers()) if self.options.read_write else {}
+        if is_mount:
+            openers |= {"status.json": self._status_reader, "errors.log": self._problems_reader}
+        if is_mount and self.options.read_write:
+            openers |= {"pending": self._pending_reader, "control": lambda: BytesReader(b"")}
+            savers["control"] = lambda data: self.committer.command(data.decode("utf-8", "replace").strip())
+        return ControlTree(openers, savers)
+
+    def _pending_reader(self) -> Reader:
+        lines = (f"{what} {quoted('/'.join(parts))}\n" for what, parts in self.tree.pending())
+        return BytesReader("".join(lines).encode("utf-8", "backslashreplace"))
 
     def _status_reader(self) -> Reader:
         return BytesReader(json.dumps(self.status(), indent=1).encode() + b"\n")
@@ -262,6 +276,7 @@ class Driver:
             "operations": dict(sorted(self.counts.items())),
             "failures": dict(sorted(self.failures.items())),
             "problems": self.problems.total,
+            **({"commit": self.committer.status()} if options.read_write else {}),
         }
 
     def stat(self, node: Node) -> Stat:
@@ -350,6 +365,18 @@ class Driver:
         return self.directories.open(node)
 
     # -- the end --
+
+    @property
+    def busy(self) -> bool:
+        """Something is under way that takes long and for which requests rightly wait."""
+        return self.committer.running
+
+    def finish(self) -> None:
+        """The mount is gone: finish the files that are open and commit; raises when changes stay pending."""
+        self.committer.stop()
+        self.files.close_all()
+        if self.options.read_write:
+            self.committer.commit()
 
     def close(self) -> None:
         """Close what is open, then the tree."""

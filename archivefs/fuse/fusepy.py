@@ -37,7 +37,7 @@ class FusepyTransport(Transport):
 
     def __init__(self, driver: Driver, mountpoint: str) -> None:
         super().__init__(driver, mountpoint)
-        self.deadlines = Deadlines(driver.options.timeout_s)
+        self.deadlines = Deadlines(driver.options.timeout_s, lambda: driver.busy)
 
     def serve(self, ready: Callable[[], None]) -> None:
         try:

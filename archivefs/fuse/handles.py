@@ -143,6 +143,13 @@ class OpenFiles:
                 del self._by_inode[file.inode]
             return True
 
+    def sync_all(self) -> None:
+        """Make durable what is being written; the first error is raised."""
+        with self._lock:
+            writers = [file.writer for file in set(self._by_handle.values()) if file.writer is not None]
+        for writer in writers:
+            writer.sync()
+
     def close_all(self) -> None:
         """Close every reader, whatever the handles say: the mount is gone."""
         with self._lock:

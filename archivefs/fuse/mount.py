@@ -154,7 +154,10 @@ class Mounting:
         logging.getLogger("archivefs").addHandler(driver.problems)
         try:
             with prepared(self._mountpoint), self._signals():
-                return self._serve_by_first_that_works(driver)
+                driver.committer.watch()
+                code = self._serve_by_first_that_works(driver)
+            driver.finish()
+            return code
         finally:
             _within(LEAVE_S, driver.close)
             logging.getLogger("archivefs").removeHandler(driver.problems)

@@ -68,6 +68,8 @@ class OverlayTree(Tree):
         self._live: weakref.WeakValueDictionary[int, Node] = weakref.WeakValueDictionary()
         self._kept: set[OverlayFile] = set()
         self._replaying = False
+        self._generation = 0
+        """Grows when changes are thrown away: nothing else happens behind the kernel's back."""
         self._root = OverlayDirectory(self, None, "", base.root())
 
     # -- what a format says --
@@ -200,8 +202,8 @@ class OverlayTree(Tree):
 
     # -- what is pending --
 
-    def changes(self) -> Iterator[tuple[str, Parts]]:
-        """What a commit would do: ("added" | "changed" | "removed", path), in order of the paths."""
+    def pending(self) -> Iterator[tuple[str, Parts]]:
+        """What a commit would do, in order of the paths."""
         with self.lock:
             found = sorted(self._root.changes(), key=lambda change: change[1])
         yield from found
@@ -213,6 +215,18 @@ class OverlayTree(Tree):
     def empty_directories(self) -> Iterator[Parts]:
         """Directories made and left without a file: what the format may not be able to hold."""
         yield from self._root.empty_directories()
+
+    def idle_s(self) -> float:
+        return time.monotonic() - self.last_change
+
+    def generation(self) -> int:
+        return self._generation
+
+    def discard_changes(self) -> None:
+        with self.lock:
+            self._generation += 1
+            self._root = OverlayDirectory(self, None, "", self.base.root())
+            self.area.discard()
 
     def rebase(self, base: Tree) -> None:
         """Go on with *base* underneath, which holds everything changed so far; the staging area is emptied."""

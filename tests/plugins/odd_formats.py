@@ -136,6 +136,14 @@ class OddTree(Tree):
         }
         return OddDirectory(self, ROOT_IDENT, children)
 
+    def empties(self) -> Directory:
+        """Two files listed as empty, of which one cannot be opened."""
+        broken = OddFile(self, 3, 0, lambda: self._damaged())
+        return OddDirectory(self, ROOT_IDENT, {"fine": self._file(2, b""), "broken": broken})
+
+    def _damaged(self) -> Reader:
+        raise CorruptMember("its size is a lie", archive=self.path, member="broken")
+
     def whole(self) -> Directory:
         """The archive file itself, as one extent that is a whole file."""
 

@@ -28,7 +28,7 @@ class PlainOverlay(OverlayTree):
         if "*" in name:
             raise NameNotHeld(member=name)
 
-    def commit(self, *, die_before_rebase: bool = False) -> Tree:
+    def commit(self, progress=None, *, die_before_rebase: bool = False) -> Tree:  # type: ignore[override]
         with self.lock:
             new = MemoryTree(content_of(self.root()))
             identity = identity_of(new)

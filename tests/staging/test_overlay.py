@@ -199,7 +199,7 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def commit(self) -> None:
         self.base = self.tree.commit()
-        assert not list(self.tree.changes())
+        assert not list(self.tree.pending())
 
     @rule()
     def commit_and_die_half_way(self) -> None:
@@ -211,7 +211,7 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def the_same(self) -> None:
         assert content_of(self.tree.root()) == _sorted(self.model.root)
-        changed = {path for _, path in self.tree.changes()}
+        changed = {path for _, path in self.tree.pending()}
         before, now = dict(_flat(content_of(self.base.root()))), dict(_flat(self.model.root))
         assert {path for path in before.keys() | now.keys() if before.get(path) != now.get(path)} <= changed
 

@@ -114,7 +114,7 @@ class Watchdog(threading.Thread):
     def _judge(self, call: Call, seen: _Seen, now: float) -> None:
         if call.overdue:
             return
-        if now - seen.since >= self._limit_s:
+        if now - seen.since >= self._limit_s and not self._crew.requests.driver.busy:
             self._give_up(call, seen.unique)
         elif now - self._interrupted.get(seen.unique, now) >= INTERRUPT_GRACE_S:
             call.overdue = True

@@ -1,0 +1,79 @@
+"""Talking to a mount from another process, through its ``.archivefs/``: what is pending, commit, discard."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+from archivefs.errors import ArchiveError, MountRefused
+from archivefs.fuse.control import CONTROL_NAME
+from archivefs.fuse.unmount import mounted_at, real_mountpoint
+
+POLL_S = 0.1
+
+
+class RemoteMount:
+    """A mount of archivefs, seen from outside."""
+
+    def __init__(self, mountpoint: str, status: dict[str, Any]) -> None:
+        self.mountpoint = mountpoint
+        self.pid = int(status.get("pid", 0))
+        self.read_write = status.get("mode") == "rw"
+        self.source = str(status.get("source", ""))
+
+    def pending(self) -> list[str]:
+        """A line for each change that is not in the archive yet."""
+        with open(self._path("pending"), encoding="utf-8") as file:
+            return file.read().splitlines()
+
+    def commit(self, progress: Callable[[int, int], None]) -> None:
+        """Commit and wait until that is done; raises with the driver's own words when it fails."""
+        self._command("commit")
+        while True:
+            commit = self.status()["commit"]
+            progress(commit["done"], commit["total"])
+            if commit["state"] == "failed":
+                raise ArchiveError(commit["error"])
+            if commit["state"] != "running":
+                return
+            time.sleep(POLL_S)
+
+    def discard(self) -> None:
+        """Throw away what is pending."""
+        self._command("discard")
+
+    def status(self) -> dict[str, Any]:
+        """What ``status.json`` says now."""
+        with open(self._path("status.json"), encoding="utf-8") as file:
+            found: dict[str, Any] = json.load(file)
+        return found
+
+    def wait_until_ended(self) -> None:
+        """Return when the driver's process is gone."""
+        while self.pid and os.path.exists(f"/proc/{self.pid}"):
+            time.sleep(0.02)
+
+    def _command(self, text: str) -> None:
+        if not self.read_write:
+            raise MountRefused("it is mounted read-only, so nothing is pending", archive=self.mountpoint)
+        with open(self._path("control"), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.mountpoint, CONTROL_NAME, name)
+
+
+def remote_mount(path: str) -> RemoteMount | None:
+    """The mount at *path*, or None when nothing of ours that answers is mounted there."""
+    at = real_mountpoint(path)
+    mount = mounted_at(at) or mounted_at(os.path.realpath(at))
+    if mount is None or not mount.type.startswith("fuse"):
+        return None
+    try:
+        with open(os.path.join(mount.mountpoint, CONTROL_NAME, "status.json"), encoding="utf-8") as file:
+            return RemoteMount(mount.mountpoint, json.load(file))
+    except (OSError, ValueError):
+        return None
