@@ -21,6 +21,8 @@ BUSY_TIMEOUT_S = 5.0
 _PROGRESS_STEPS = 20_000
 _FETCH_ROWS = 16
 """How many rows are taken before their weight is looked at."""
+_FETCH_LIGHT_ROWS, _LIGHT_BYTES = 256, 1000
+"""And where those before were light."""
 
 SCHEMA_MOVED = "schema-moved"
 """The code of an error that says: a table, column or index is not there (any more)."""
@@ -43,6 +45,9 @@ class Connection:
         self.state = state
         self.helper = helper
         self.trusting = way is Way.IMMUTABLE
+        """Opened as immutable: SQLite takes no lock and looks for no change."""
+        self.private = False
+        """Does it read a copy that nobody else has?"""
         self.broken = False
         self.used_at = 0.0
         self._deadline = 0.0
@@ -88,7 +93,7 @@ _PRAGMAS = (
     "cell_size_check=on",
     "mmap_size=0",
     "temp_store=memory",
-    "cache_size=-4096",
+    "cache_size=-8192",
     "query_only=on",
 )
 _LIMITS = {
@@ -147,9 +152,10 @@ def _fetch(cursor: sqlite3.Cursor) -> Page:
         return Page(found, False)
     weight = _weight(found)
     while weight <= MAX_PAGE_BYTES:
-        more = cursor.fetchmany(_FETCH_ROWS)
+        size = _FETCH_ROWS if weight > _LIGHT_BYTES * len(found) else _FETCH_LIGHT_ROWS
+        more = cursor.fetchmany(size)
         found += more
-        if len(more) < _FETCH_ROWS:
+        if len(more) < size:
             return Page(found, False)
         weight += _weight(more)
     return Page(found, True)

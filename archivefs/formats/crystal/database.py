@@ -15,8 +15,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from archivefs.errors import ArchiveError, LimitExceeded, OperationTimedOut, SourceBusy, UnreadableArchive, quoted
@@ -41,9 +40,9 @@ class Database:
         self.place = place
         self._helper: str | None = None
         self._fd = _open_for_looking(place)
-        self._lock = threading.Lock()
+        self._lock = threading.Condition(threading.Lock())
         self._copying = threading.Lock()
-        self._slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._in_use = 0
         self._idle: list[Connection] = []
         self._copy: PrivateCopy | None = None
         self._generation = 0
@@ -58,15 +57,26 @@ class Database:
     def page(self, sql: str, parameters: Sequence[Any] = (), *, budget_s: float = QUERY_BUDGET_S) -> Page:
         """The rows of a query, as many as MAX_PAGE_BYTES allow.
 
-        Raises LimitExceeded, SchemaMoved, SourceBusy, OperationTimedOut or CorruptArchive.
+        Raises LimitExceeded, SourceBusy, OperationTimedOut or CorruptArchive (with the code SCHEMA_MOVED).
         """
-        for _ in range(_ATTEMPTS):
-            with self._connection() as connection:
+        for attempt in range(_ATTEMPTS):
+            connection = self._take()
+            try:
                 found = connection.page(sql, parameters, budget_s)
                 # an immutable connection does not lock: look whether somebody wrote meanwhile
                 if not connection.trusting or self._unchanged(connection.state):
                     return found
                 connection.broken = True
+            except sqlite3.Error as error:
+                explained = explain(error, self.place.folder)
+                if isinstance(explained, (LimitExceeded, OperationTimedOut)):
+                    raise explained from error
+                connection.broken = True
+                if attempt or isinstance(explained, SourceBusy) or explained.code:
+                    raise explained from error
+                self._look(max_age_s=0)  # the database may have changed its mode under us: once more, opened anew
+            finally:
+                self._give_back(connection)
         raise SourceBusy("its database changes all the time", archive=self.place.folder)
 
     def rows(self, sql: str, parameters: Sequence[Any] = (), *, budget_s: float = QUERY_BUDGET_S) -> list[Row]:
@@ -145,12 +155,10 @@ class Database:
             state = look_at(self._fd, self.place.database)
             if state == self._state:
                 return
-            before, self._state = self._state, state
+            self._state = state
             self._generation += 1
-            # a plain commit is seen by an open connection; another way of opening is not
-            stale = self._idle if _needs_reopening(before, state) else []
-            if stale:
-                self._idle = []
+            stale = [connection for connection in self._idle if _needs_reopening(connection, state)]
+            self._idle = [connection for connection in self._idle if connection not in stale]
         for connection in stale:
             connection.close()
 
@@ -173,46 +181,37 @@ class Database:
 
     # -- the pool --
 
-    @contextmanager
-    def _connection(self) -> Iterator[Connection]:
-        if not self._slots.acquire(timeout=BUSY_TIMEOUT_S + QUERY_BUDGET_S):
-            raise SourceBusy("too many queries at once", archive=self.place.folder)
-        try:
-            connection = self._take()
-            try:
-                yield connection
-            except sqlite3.Error as error:
-                explained = explain(error, self.place.folder)
-                connection.broken = not isinstance(explained, (LimitExceeded, OperationTimedOut))
-                raise explained from error
-            finally:
-                self._give_back(connection)
-        finally:
-            self._slots.release()
-
     def _take(self) -> Connection:
+        """An idle connection, or a new one; waits while too many are in use."""
         self._look(max_age_s=0 if self._state.way is Way.IMMUTABLE else LOOK_INTERVAL_S)
         with self._lock:
+            if self._pid != os.getpid():  # connections do not survive a fork
+                self._pid, self._idle, self._reaping, self._in_use = os.getpid(), [], False, 0
+            if not self._lock.wait_for(lambda: self._in_use < MAX_CONNECTIONS, BUSY_TIMEOUT_S + QUERY_BUDGET_S):
+                raise SourceBusy("too many queries at once", archive=self.place.folder)
             if self._closed:
                 raise SourceBusy("it is closed", archive=self.place.folder)
-            if self._pid != os.getpid():  # connections do not survive a fork
-                self._pid, self._idle, self._reaping = os.getpid(), [], False
+            self._in_use += 1
             if self._idle:
                 return self._idle.pop()
         try:
+            self._look(max_age_s=0)  # how it is opened follows from what is there now
             return self._open()
-        except sqlite3.Error as error:
-            raise explain(error, self.place.folder) from error
+        except BaseException as error:
+            with self._lock:
+                self._in_use -= 1
+                self._lock.notify()
+            if isinstance(error, sqlite3.Error):
+                raise explain(error, self.place.folder) from error
+            raise
 
     def _give_back(self, connection: Connection) -> None:
         connection.used_at = time.monotonic()
         with self._lock:
-            keep = not (
-                self._closed
-                or connection.broken
-                or connection.helper != self._helper
-                or _needs_reopening(connection.state, self._state)
-            )
+            self._in_use -= 1
+            self._lock.notify()
+            keep = not (self._closed or connection.broken or connection.helper != self._helper)
+            keep = keep and not _needs_reopening(connection, self._state)
             if keep:
                 self._idle.append(connection)
             start = keep and not self._reaping
@@ -259,15 +258,16 @@ class Database:
                 self._copy = PrivateCopy(self.place.database, state)
             path = self._copy.path
         connection = Connection(path, Way.IMMUTABLE, state, self._helper)
-        connection.trusting = False  # nobody else writes to the copy
+        connection.trusting, connection.private = False, True  # nobody else writes to the copy
         return connection
 
 
-def _needs_reopening(before: State, after: State) -> bool:
-    """Would a connection opened *before* not see what is there *after*, or not rightly?"""
-    if before == after:
+def _needs_reopening(connection: Connection, state: State) -> bool:
+    """Would an open connection not see what is there now, or not rightly?  A plain commit it sees."""
+    before = connection.state
+    if before == state:
         return False
-    return before.way is not after.way or before[:2] != after[:2] or after.way in (Way.IMMUTABLE, Way.COPY)
+    return connection.private or connection.trusting or before.way is not state.way or before[:2] != state[:2]
 
 
 def _open_for_looking(place: Place) -> int:

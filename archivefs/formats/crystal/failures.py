@@ -155,28 +155,27 @@ class StatusDirectory(CrystalDirectory):
     def child(self, name: str) -> Node:
         key = number_of(name)
         row = self.tree.project.row("has_status", key, self._status) if key is not None else None
-        if row is None or key is None or self.tree.project.resource(row[0]) is None:
+        if row is None or key is None:
             raise self.not_found(name)
         return status_link(self.tree, key)
 
     def entries(self, after: str | None = None) -> Iterator[Entry]:
-        for key, resource in self._rows(number_of(after) if after is not None else None):
-            if self.tree.project.row("resource_by_id", resource):
-                yield Entry(str(key), Kind.SYMLINK, self.tree.idents.of(Sort.STATUS, key, _LINK_EXTRA))
+        for key in self._ids(number_of(after) if after is not None else None):
+            yield Entry(str(key), Kind.SYMLINK, self.tree.idents.of(Sort.STATUS, key, _LINK_EXTRA))
 
-    def _rows(self, after: int | None) -> Iterator[tuple[int, int]]:
+    def _ids(self, after: int | None) -> Iterator[int]:
         project = self.tree.project
         if not project.edition().sql.status_page:
             for low, high in project.chunks(above=LOWEST_ID if after is None else after):
                 rows = project.page("status_chunk", (low, high)).rows
-                yield from ((row[0], row[1]) for row in rows if row[2] == self._status)
+                yield from (row[0] for row in rows if row[2] == self._status)
             return
         resource, key = LOWEST_ID, LOWEST_ID
         row = project.row("revision_alone", after) if after is not None else None
         if row:
             resource, key = row[1], row[0]
         while rows := project.rows("status_page", self._status, resource, resource, key, _PAGE_ROWS):
-            yield from ((row[0], row[1]) for row in rows)
+            yield from (row[0] for row in rows)
             key, resource = rows[-1]
 
 
@@ -221,7 +220,7 @@ class NoCookies(CrystalDirectory):
     def child(self, name: str) -> Node:
         key = number_of(name)
         row = self.tree.project.row("has_no_cookie", key) if key is not None else None
-        if row is None or key is None or self.tree.project.resource(row[0]) is None:
+        if row is None or key is None:
             raise self.not_found(name)
         return no_cookie_link(self.tree, key)
 
@@ -229,9 +228,8 @@ class NoCookies(CrystalDirectory):
         project = self.tree.project
         above = number_of(after) if after is not None else None
         for low, high in project.chunks(above=LOWEST_ID if above is None else above):
-            for key, resource in project.page("no_cookie_chunk", (low, high)).rows:
-                if project.row("resource_by_id", resource):
-                    yield Entry(str(key), Kind.SYMLINK, self.tree.idents.of(Sort.NO_COOKIE, key))
+            for (key,) in project.page("no_cookie_chunk", (low, high)).rows:
+                yield Entry(str(key), Kind.SYMLINK, self.tree.idents.of(Sort.NO_COOKIE, key))
 
 
 def no_cookie_link(tree: CrystalTree, key: int) -> Link:

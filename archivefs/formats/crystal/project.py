@@ -192,6 +192,14 @@ class Project:
                 self.cache.put(full_key, found, weigh(found))
         return found
 
+    def kept(self, kind: str, key: object) -> Any | None:
+        """What is kept of this generation."""
+        return self.cache.get((self.owner, self.generation(), kind, key))
+
+    def keep(self, kind: str, key: object, value: object, weight: int) -> None:
+        """Keep what ``cached`` would have made."""
+        self.cache.put((self.owner, self.generation(), kind, key), value, weight)
+
     # -- resources --
 
     def resource_by_url(self, url: bytes) -> Resource | None:
@@ -201,11 +209,24 @@ class Project:
 
     def resource(self, key: int) -> Resource | None:
         """The resource with that id."""
+        return self.cached("resource", key, lambda: self._resource(key), lambda found: 200 + len(found.url))
+
+    def _resource(self, key: int) -> Resource | None:
         try:
             row = self.row("resource_by_id", key)
         except LimitExceeded:
             return None
         return Resource(key, row[0], row[1], bool(row[2])) if row else None
+
+    def look_up(self, url: bytes) -> tuple[int | None, int | None, Revision | None]:
+        """What a name can be, in one query: the first resource below ``url/``, that of *url*, its newest revision.
+
+        Raises LimitExceeded if the row of that revision is too long to be read.
+        """
+        row = self.row("look_up", url + b"/", url + b"0", url)
+        if row is None:
+            return None, None, None
+        return row[0], row[1], revision_of(row[2:]) if row[2] is not None else None
 
     def first_below(self, low: bytes, high: bytes | None) -> tuple[bytes, int] | None:
         """The first URL from *low* to before *high*, with its id; those too long to be read are passed over."""

@@ -91,6 +91,23 @@ class Sight:
         """What is shown of a resource; None if nothing."""
         return self.project.cached("shown", resource.id, lambda: self._shown(resource), _weight)
 
+    def shown_of(self, resource: int, url: bytes, newest: Revision | None) -> Shown | None:
+        """The same where the newest revision is at hand; mostly it is what is shown."""
+        if newest is None or newest.error or newest.status == NOT_MODIFIED:
+            failed = newest is not None and newest.error is not None
+            return self.shown(Resource(resource, url, newest.id if newest else None, failed))
+        shown = Shown(url, resource, newest, newest.headers)
+        self.project.keep("shown", resource, shown, _weight(shown))
+        return shown
+
+    def shown_by_id(self, key: int) -> Shown | None:
+        """What is shown of the resource with that id."""
+        kept: Shown | None = self.project.kept("shown", key)
+        if kept:
+            return kept
+        resource = self.project.resource(key)
+        return self.shown(resource) if resource else None
+
     def _shown(self, resource: Resource) -> Shown | None:
         if resource.newest is None:
             return Shown(resource.url, resource.id, None) if self.choices.unfetched else None

@@ -33,6 +33,9 @@ class Statements:
     """lo, hi or null -> a row if one of the first MAX_BELOW resources has a revision"""
     first_below: str
     """lo, hi or null, offset -> url, resource id"""
+    look_up: str
+    """lo and hi of the directory, url -> id of the first resource in it or null, then resource id and newest revision
+    (a row as of ``revision``), null where there is none"""
     resource_by_url: str
     """url -> resource id, newest revision id or null, is that one an error?"""
     resource_by_id: str
@@ -70,7 +73,7 @@ class Statements:
     any_cookie: str
     """[above which id, up to which id, without an index] -> a row if one was fetched with a cookie"""
     no_cookie_chunk: str
-    """above which id, up to which id -> revision id, resource id; by id"""
+    """above which id, up to which id -> revision id, by id"""
     has_no_cookie: str
     """revision id -> resource id"""
     roots: str
@@ -127,6 +130,11 @@ def _is_error(schema: Schema, key: str) -> str:
     return f"ifnull((select e.error != 'null' from {_revisions(schema)} e where e.id = {key}), 0)"
 
 
+def _resource_known(schema: Schema) -> str:
+    """Is the resource of revision ``v`` there?"""
+    return f"exists (select 1 from {_resources(schema)} r where r.id = v.resource_id)"
+
+
 def _row(schema: Schema) -> str:
     cookie = "v.request_cookie is not null" if schema.has("resource_revision", "request_cookie") else "0"
     return f"v.id, v.resource_id, v.error, v.metadata, {cookie}"
@@ -150,6 +158,10 @@ def _url_statements(schema: Schema) -> dict[str, str]:
         "any_fetched": f"select 1 from (select r.id from {resources} r where {range_} limit {MAX_BELOW}) r"
         f" where {fetched} limit 1",
         "first_below": f"select r.url, r.id from {resources} r where {range_} order by r.url limit 1 offset ?",
+        "look_up": "select (select d.id from"
+        f" {resources} d where d.url >= cast(? as text) and d.url < cast(? as text) order by d.url limit 1), r.id,"
+        f" {_row(schema)} from (select 1) left join {resources} r on r.url = cast(? as text)"
+        f" left join {_revisions(schema)} v on v.id = {newest}",
         "resource_by_url": f"select {known} from (select r.id, {newest} as d from {resources} r"
         f" where r.url = cast(? as text))",
         "resource_by_id": f"select url, d, d is not null and {_is_error(schema, 'd')} from (select r.url, {newest} as d"
@@ -202,28 +214,29 @@ def _error_statements(schema: Schema) -> dict[str, str]:
         " order by v.id limit ?",
         **_status_statements(schema),
         "any_cookie": f"{any_cookie} limit 1" if has_cookies else "",
-        "no_cookie_chunk": f"select v.id, v.resource_id from {revisions} v where {inside} and {without_cookie}"
-        " order by v.id",
-        "has_no_cookie": f"select v.resource_id from {revisions} v where v.id = ? and {without_cookie}",
+        "no_cookie_chunk": f"select v.id from {revisions} v where {inside} and {without_cookie}"
+        f" and {_resource_known(schema)} order by v.id",
+        "has_no_cookie": f"select v.resource_id from {revisions} v where v.id = ? and {without_cookie}"
+        f" and {_resource_known(schema)}",
     }
 
 
 def _status_statements(schema: Schema) -> dict[str, str]:
-    revisions, inside = _revisions(schema), "v.id > ? and v.id <= ?"
+    revisions, inside, known = _revisions(schema), "v.id > ? and v.id <= ?", _resource_known(schema)
     safe, status = SAFE_STATUS.format("v."), STATUS.format("v.")
     found: dict[str, str] = {
         "next_status": "",
         "status_page": "",
         "status_chunk": f"select v.id, v.resource_id, {safe} from {revisions} v where {inside} and {safe} != 200"
-        " order by v.id",
-        "has_status": f"select v.resource_id from {revisions} v where v.id = ? and {safe} = ?",
+        f" and {known} order by v.id",
+        "has_status": f"select v.resource_id from {revisions} v where v.id = ? and {safe} = ? and {known}",
     }
     if STATUS_INDEX in schema.indexes:
         source = f"resource_revision v indexed by {STATUS_INDEX} where {status} != 200"
         found["next_status"] = f"select min({status}) from {source} and {status} > ? and {status} < ''"
         found["status_page"] = (
             f"select v.id, v.resource_id from {source} and {status} = ? and v.resource_id >= ?"
-            " and (v.resource_id > ? or v.id > ?) order by v.resource_id, v.id limit ?"
+            f" and (v.resource_id > ? or v.id > ?) and {known} order by v.resource_id, v.id limit ?"
         )
     return found
 

@@ -131,8 +131,7 @@ class CrystalTree(Tree):
         if sort is Sort.FIXED:
             return self._fixed(key)
         if sort is Sort.WEB:
-            resource = self.project.resource(key)
-            return self._web.node_of(resource) if resource else None
+            return self._web.node_by_id(key)
         if sort in (Sort.WEB_DIR, Sort.HISTORY_DIR):
             return self._url_directory(self._web if sort is Sort.WEB_DIR else self._history, ident, key, extra)
         if sort in (Sort.REVISION, Sort.BY_ID):

@@ -139,7 +139,22 @@ class UrlView(ABC):
 
     def shows(self, branch: Branch) -> bool:
         """Is a sub-directory listed?"""
-        return not is_empty(self.project, branch) or self.shows_directory(branch.prefix)
+        return branch.fetched or not is_empty(self.project, branch) or self.shows_directory(branch.prefix)
+
+    def child(self, prefix: bytes, name: str) -> Node | None:
+        """The child of that name of the directory of *prefix*."""
+        found = self.find_directory(prefix, name)
+        node: Node | None = found[1] if found else None
+        if node is None:
+            url = self.leaf_url(prefix, name, whole=False, has_directory=found is not None)
+            node = self.leaf_node(url) if url is not None else None
+        return node or self.extra_child(prefix, name)
+
+    def shown_directory(self, inner: bytes, first: int) -> UrlDirectory | None:
+        """The directory of a stored prefix, unless it is hidden because nothing in it was fetched."""
+        if nothing_fetched(self.project, [below(inner)]) and not self.shows_directory(inner):
+            return None
+        return self.directory(inner, first)
 
     def find_directory(self, prefix: bytes, name: str) -> tuple[bytes, UrlDirectory | None] | None:
         """The prefix of the sub-directory of that name, if it is stored, and its node, if it is shown."""
@@ -152,9 +167,7 @@ class UrlView(ABC):
         first = self.project.first_below(*below(inner))
         if first is None:
             return None
-        if nothing_fetched(self.project, [below(inner)]) and not self.shows_directory(inner):
-            return inner, None
-        return inner, self.directory(inner, first[1])
+        return inner, self.shown_directory(inner, first[1])
 
     def find_leaf(self, prefix: bytes, name: str, *, whole: bool = False) -> bytes | None:
         """The URL of the leaf whose marked name is *name*; it need not be stored."""
@@ -305,13 +318,7 @@ class UrlDirectory(CrystalDirectory):
         return {"user.archivefs.url": self.prefix} if len(self.prefix) <= 65_536 else {}
 
     def child(self, name: str) -> Node:
-        view = self._view
-        found = view.find_directory(self.prefix, name)
-        node: Node | None = found[1] if found else None
-        if node is None:
-            url = view.leaf_url(self.prefix, name, whole=False, has_directory=found is not None)
-            node = view.leaf_node(url) if url is not None else None
-        node = node or view.extra_child(self.prefix, name)
+        node = self._view.child(self.prefix, name)
         if node is None:
             raise self.not_found(name)
         return node

@@ -43,7 +43,7 @@ class Leaf:
 class Branch:
     """A directory in this directory."""
 
-    __slots__ = ("complete", "fetched", "first", "prefix", "seen")
+    __slots__ = ("complete", "fetched", "first", "page", "page_known", "prefix", "seen")
 
     def __init__(self, prefix: bytes, first: int) -> None:
         self.prefix = prefix
@@ -54,6 +54,10 @@ class Branch:
         """Was a resource with a revision seen in it?"""
         self.complete = False
         """Were all of its resources seen?"""
+        self.page: Leaf | None = None
+        """The URL without its last ``/``, if it is stored and was seen."""
+        self.page_known = False
+        """Would it have been seen?  Not if the walk began after it."""
 
 
 Found = Leaf | Branch
@@ -76,19 +80,37 @@ def starting_with(stem: bytes) -> Range:
 def walk(project: Project, prefix: bytes, *, start: bytes, end: bytes | None = None) -> Iterator[Found]:
     """What is directly below *prefix*, from *start* on, in the order of URLs."""
     high = end or below(prefix)[1]
-    size = FIRST_PAGE
+    begin, size = start, FIRST_PAGE
+    pages: list[Leaf] = []  # leaves whose directory is still to come
     while True:
         rows, more = url_rows(project, start, high, size)
         found, last = _fold(prefix, rows)
         if not more and last:
             last.complete = True
-        yield from _settled(project, found, more)
+        for item in found:
+            if isinstance(item, Leaf):
+                if item.has_directory is None:
+                    item.has_directory = more and project.first_below(*below(item.url + b"/")) is not None
+                if item.has_directory:
+                    pages.append(item)
+            else:
+                _find_page(item, pages, begin)
+            yield item
         if not more:
             return
         if last:
             start, size = below(last.prefix)[1] or b"", FIRST_PAGE
         else:
             start, size = rows[-1][0] + b"\0", min(LARGEST_PAGE, 2 * size)
+
+
+def _find_page(branch: Branch, pages: list[Leaf], begin: bytes) -> None:
+    """Which of the leaves seen is the page of a directory; those that can be no one's any more are dropped."""
+    while pages and not branch.prefix.startswith(pages[-1].url):
+        pages.pop()
+    if pages and len(pages[-1].url) == len(branch.prefix) - 1:
+        branch.page = pages.pop()
+    branch.page_known = branch.prefix[:-1] >= begin
 
 
 def _fold(prefix: bytes, rows: list[Row]) -> tuple[list[Found], Branch | None]:
@@ -122,14 +144,6 @@ def _fold(prefix: bytes, rows: list[Row]) -> tuple[list[Found], Branch | None]:
     for leaf in waiting:
         leaf.has_directory = None
     return found, branch
-
-
-def _settled(project: Project, found: list[Found], more: bool) -> list[Found]:
-    """The same, with what the end of the page left open asked for."""
-    for item in found:
-        if isinstance(item, Leaf) and item.has_directory is None:
-            item.has_directory = more and project.first_below(*below(item.url + b"/")) is not None
-    return found
 
 
 def is_empty(project: Project, branch: Branch) -> bool:

@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from archivefs.errors import LimitExceeded
 from archivefs.formats.crystal.idents import Fixed, Sort
 from archivefs.formats.crystal.nodes import BodyFile, Link, relative_path
 from archivefs.formats.crystal.project import Resource
 from archivefs.formats.crystal.sight import Shown
-from archivefs.formats.crystal.url_views import UrlView
+from archivefs.formats.crystal.url_views import UrlView, raw
 from archivefs.formats.crystal.urls import resolved
-from archivefs.formats.crystal.walk import Leaf, below
+from archivefs.formats.crystal.walk import Branch, Leaf, below, is_empty
 from archivefs.formats.crystal.web_aliases import AliasLinks
 from archivefs.tree import Entry, Kind, Node
-from archivefs.urlnames import INDEX_NAMES, PAGE_SUFFIX
+from archivefs.urlnames import INDEX_NAMES, PAGE_SUFFIX, leaf_piece
 
 if TYPE_CHECKING:
     from archivefs.formats.crystal.tree import CrystalTree
@@ -39,10 +40,16 @@ class WebView(UrlView):
 
     def node_of(self, resource: Resource) -> Node | None:
         """The node of a resource, if it is shown."""
-        shown = self.sight.shown(resource)
+        return self._shown_node(resource.id, self.sight.shown(resource))
+
+    def node_by_id(self, key: int) -> Node | None:
+        """The node of the resource with that id, if it is shown."""
+        return self._shown_node(key, self.sight.shown_by_id(key))
+
+    def _shown_node(self, resource: int, shown: Shown | None) -> Node | None:
         if shown is None:
             return None
-        ident = self.tree.idents.of(Sort.WEB, resource.id)
+        ident = self.tree.idents.of(Sort.WEB, resource)
         target = self._redirect_target(shown)
         if target is not None:
             return Link(self.tree, ident, lambda: target)
@@ -63,14 +70,28 @@ class WebView(UrlView):
     # -- listings --
 
     def leaf_entry(self, leaf: Leaf, name: str) -> Entry | None:
-        resource = Resource(leaf.resource, leaf.url, leaf.newest, leaf.failed)
-        if not self.sight.shows(resource):
+        if leaf.newest is None:
+            if not self.sight.choices.unfetched:
+                return None
+        elif leaf.failed and not self.sight.shows(_resource(leaf)):
             return None
         if leaf.has_directory:
-            if self.sight.is_listed_inside(resource):
+            if self.sight.is_listed_inside(_resource(leaf)):
                 return None
             name += PAGE_SUFFIX
-        return self._entry(name, resource)
+        if self.sight.choices.redirects_as_links:
+            return self._entry(name, _resource(leaf))
+        return Entry(name, Kind.FILE, self.tree.idents.of(Sort.WEB, leaf.resource))
+
+    def shows(self, branch: Branch) -> bool:
+        if branch.fetched or self.sight.choices.unfetched or not is_empty(self.project, branch):
+            return True
+        if self.alias_links.any_below(branch.prefix):
+            return True
+        if not branch.page_known:
+            return self.sight.listed_page(branch.prefix) is not None
+        page = _resource(branch.page) if branch.page else None  # nothing in it was fetched, so it is this page or none
+        return page is not None and self.sight.shows(page) and self.sight.is_listed_inside(page)
 
     def _entry(self, name: str, resource: Resource) -> Entry:
         kind = Kind.FILE
@@ -93,6 +114,23 @@ class WebView(UrlView):
         return self.alias_links.child(prefix, name) is not None
 
     # -- look-ups --
+
+    def child(self, prefix: bytes, name: str) -> Node | None:
+        """Most names are those of a directory or a leaf as it is: one query tells."""
+        if name.startswith("^") or name.endswith(PAGE_SUFFIX):
+            return super().child(prefix, name)
+        piece = leaf_piece(name)
+        if not isinstance(piece, str) or "?" in piece or "#" in piece:
+            return super().child(prefix, name)
+        url = prefix + raw(piece)
+        try:
+            first, resource, revision = self.project.look_up(url)
+        except LimitExceeded:
+            return super().child(prefix, name)
+        if first is not None:
+            return self.shown_directory(url + b"/", first) or self.extra_child(prefix, name)
+        shown = self.sight.shown_of(resource, url, revision) if resource is not None else None
+        return self._shown_node(resource or 0, shown) or self.extra_child(prefix, name)
 
     def leaf_url(self, prefix: bytes, name: str, *, whole: bool, has_directory: bool = False) -> bytes | None:
         """``d^file`` is the page ``/d`` beside the directory ``d``; any other marked name is a leaf's own."""
@@ -118,6 +156,10 @@ class WebView(UrlView):
         if super().shows_directory(prefix) or self.alias_links.any_below(prefix):
             return True
         return self.sight.listed_page(prefix) is not None
+
+
+def _resource(leaf: Leaf) -> Resource:
+    return Resource(leaf.resource, leaf.url, leaf.newest, leaf.failed)
 
 
 def _has_tail(url: bytes) -> bool:

@@ -40,7 +40,7 @@ class AliasLinks:
 
     def entries(self, prefix: bytes, after: str | None) -> Iterator[Entry]:
         """What is listed for aliases in a directory of ``web/``."""
-        parts = _parts_of(prefix)
+        parts = _parts_of(prefix) if self._paths() else None
         return iter(()) if parts is None else self.entries_at(parts, after)
 
     def entries_at(self, parts: Parts, after: str | None) -> Iterator[Entry]:
@@ -53,7 +53,7 @@ class AliasLinks:
 
     def child(self, prefix: bytes, name: str) -> Node | None:
         """The link or directory of that name in a directory of ``web/``."""
-        parts = _parts_of(prefix)
+        parts = _parts_of(prefix) if self._paths() else None
         return None if parts is None else self.child_at(parts, name)
 
     def child_at(self, parts: Parts, name: str) -> Node | None:
@@ -63,7 +63,7 @@ class AliasLinks:
 
     def any_below(self, prefix: bytes) -> bool:
         """Is there a link anywhere below a directory?"""
-        parts = _parts_of(prefix)
+        parts = _parts_of(prefix) if self._paths() else None
         return parts is not None and any(self._is_free(path) for path in self._below(parts))
 
     def node(self, key: int, extra: int) -> Node | None:
