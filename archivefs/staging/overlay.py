@@ -214,7 +214,7 @@ class OverlayTree(Tree):
     def discard_changes(self) -> None:
         with self.lock:
             self._generation += 1
-            self._root = OverlayDirectory(self, None, "", self.base.root())
+            self._root.reset()
             self.area.discard()
 
     def rebase(self, base: Tree) -> None:

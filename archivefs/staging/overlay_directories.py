@@ -298,6 +298,16 @@ class OverlayDirectory(WritableDirectory):
                 else:
                     yield from directory.empty_directories()
 
+    def reset(self) -> None:
+        """Throw away every change here and below."""
+        for node in self._placed.values():
+            if node is not None:
+                node.removed = True
+        self._placed.clear()
+        self._mtime_ns = None if self.base is not None else self._mtime_ns
+        for directory in self._seen.values():
+            directory.reset()
+
     def rebase(self, base: Directory | None) -> None:
         """Take *base* for what lies under this directory and all that hang on it."""
         self.base = base

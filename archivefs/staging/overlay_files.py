@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from archivefs.errors import FileExpected
+from archivefs.errors import FileExpected, StaleNode
 from archivefs.readers import BytesReader, ExtentReader
 from archivefs.staging import durable
 from archivefs.staging.area import INLINE
@@ -93,6 +93,7 @@ class OverlayFile(WritableFile):
             self.tree.keep_until_unmount(self)
 
     def open(self) -> Reader:
+        self._check_alive()
         if self.staged is not None:
             return self._open_staged(self.staged)
         return self.base.open() if self.base is not None else BytesReader(b"")
@@ -109,12 +110,18 @@ class OverlayFile(WritableFile):
             os.close(fd)
 
     def open_writer(self, *, truncate: bool) -> Writer:
+        self._check_alive()
         with self.tree.lock:
             if self._writer is not None:
                 raise FileExpected("it is being written already", member=self.name)
             fresh = self.base is None and self.staged is None
             self._writer = OverlayWriter(self, truncate=truncate, dirty=truncate or fresh)
             return self._writer
+
+    def _check_alive(self) -> None:
+        """One that is removed can be used by those who have it open, and not be opened again."""
+        if self.removed:
+            raise StaleNode(member=self.name)
 
     # -- for the writer and the tree --
 
