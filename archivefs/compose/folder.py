@@ -320,6 +320,9 @@ class ArchiveTree(Tree):
         try:
             tree = self._opener()
         except ArchiveError as error:
+            if not os.path.lexists(self.path):
+                # Removed since the folder was last looked through: that is no damage, it is gone.
+                raise StaleNode(archive=self.path) from error
             error.archive = error.archive or self.path
             self._failure, self._failed_at = error, time.monotonic()
             raise
