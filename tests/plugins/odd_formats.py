@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from archivefs.errors import NameNotHeld, NotFound
+from archivefs.errors import CorruptMember, NameNotHeld, NotFound
 from archivefs.format import Format, Match, Opening, Probe
 from archivefs.memory import MemoryTree
 from archivefs.readers import BytesReader, ExtentReader

@@ -21,7 +21,7 @@ from archivefs.fuse.transport import Transport
 
 log = logging.getLogger("archivefs.fuse")
 
-END_S = 2.0
+END_S = 1.0
 """How long the end waits for workers; one that hangs is left behind."""
 
 

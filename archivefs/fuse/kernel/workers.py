@@ -128,11 +128,12 @@ class Crew:
                 self.answer_for(unique, errno.ENOTCONN)
 
     def join(self, limit_s: float) -> bool:
-        """Wait for the workers to end; say whether all did.  One that hangs is left behind."""
+        """Wait for the workers to end; say whether all did.  One that is known to hang is not waited for."""
         end = time.monotonic() + limit_s
         workers = self.workers()
         for worker in workers:
-            worker.join(max(0.0, end - time.monotonic()))
+            if not worker.call.overdue:
+                worker.join(max(0.0, end - time.monotonic()))
         self.watchdog.stop()
         return not any(worker.is_alive() for worker in workers)
 
@@ -231,6 +232,8 @@ class Worker(threading.Thread):
         except Exception as error:
             self._requests.take_back(call)
             call.given, call.handle = [], 0
+            if self._crew.gone.is_set():
+                return  # nobody waits, and what failed is most likely that all is being closed
             reply = error_reply(call.unique, self._driver.explain(handler.name, error))
         if reply is not None and call.opcode not in UNANSWERED:
             self._send(reply)
