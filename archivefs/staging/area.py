@@ -59,17 +59,24 @@ class StagingArea:
 
     # -- writing --
 
-    def begin(self, fields: Mapping[str, Any]) -> None:
-        """Make the area, with *fields* as the first record, if there is none."""
+    def begin(self, fields: Mapping[str, Any]) -> bool:
+        """Make the area, with *fields* as the first record, if there is none; says whether it was made."""
         with self._lock:
             if self._journal is not None:
-                return
+                return False
             os.makedirs(os.path.join(self.folder, BODIES), mode=0o700, exist_ok=True)
             _check_private(self.folder)
-            journal = self._open_journal()
-            journal.append(fields)
-            durable.sync_folder(self.folder)
-            durable.sync_folder(os.path.dirname(self.folder))
+            try:
+                self._open_journal().append(fields)
+                durable.sync_folder(self.folder)
+                durable.sync_folder(os.path.dirname(self.folder))
+            except BaseException:
+                # A journal without its first record must not be gone on with.
+                self._close_journal()
+                with contextlib.suppress(OSError):
+                    os.unlink(os.path.join(self.folder, JOURNAL))
+                raise
+            return True
 
     def append(self, fields: Mapping[str, Any], payload: bytes = b"", *, sync: bool) -> tuple[int, int]:
         """Add a record; gives where its payload lies in the journal (start, length)."""

@@ -33,6 +33,7 @@ from archivefs.staging.overlay_files import OverlayFile, Staged
 from archivefs.tree import (
     MAX_IDENT,
     ROOT_IDENT,
+    Directory,
     Kind,
     Node,
     Parts,
@@ -57,6 +58,8 @@ class OverlayTree(Tree):
         self._live: weakref.WeakValueDictionary[int, Node] = weakref.WeakValueDictionary()
         self._kept: set[OverlayFile] = set()
         self._replaying = False
+        self._carried: list[Parts] = []
+        """Empty directories that a commit could not put into the archive; the next area begins with them."""
         self._generation = 0
         """Grows when changes are thrown away: nothing else happens behind the kernel's back."""
         self._root = OverlayDirectory(self, None, "", base.root())
@@ -69,6 +72,23 @@ class OverlayTree(Tree):
 
     def check_name(self, directory: OverlayDirectory, name: str, kind: Kind) -> None:
         """Raise NameNotHeld, NameTooLong, AlreadyExists … if the format cannot hold a new *name* there."""
+
+    def check_move(self, node: OverlayDirectory | OverlayFile, directory: OverlayDirectory, name: str) -> None:
+        """Raise if *node* cannot be called *name* there, whether or not something has that name; comes first."""
+
+    def named(self, node: OverlayDirectory | OverlayFile, replaced: OverlayDirectory | OverlayFile | None) -> None:
+        """*node* is new, or was given the name it has; *replaced* is what had the name until now."""
+
+    def find_again(self, base: Directory | None, node: OverlayDirectory | OverlayFile) -> tuple[str, Node] | None:
+        """What *node* has become in *base*, which a commit has just made, and under which name."""
+        try:
+            return (node.name, base.child(node.name)) if base is not None else None
+        except NotFound:
+            return None
+
+    def apply_own(self, record: Record) -> None:
+        """Make a change of a kind that only the format knows; see ``replay``."""
+        raise CorruptArchive(f"a change of unknown kind: {record.fields['op']!r}", archive=self.area.folder)
 
     def file_xattrs(self, file: OverlayFile) -> Mapping[str, bytes]:
         """The attributes of a file; by default the base's, as long as the content is the base's."""
@@ -129,8 +149,15 @@ class OverlayTree(Tree):
         self.last_change = time.monotonic()
         if self._replaying:
             return 0, 0
-        self.area.begin({"op": "base", "identity": self.identity()})
+        self.begin()
         return self.area.append(fields, payload, sync=sync)
+
+    def begin(self) -> None:
+        """Make the staging area if there is none."""
+        if self.area.begin({"op": "base", "identity": self.identity()}):
+            for path in self._carried:
+                self.area.append({"op": "mkdir", "path": list(path)}, sync=False)
+            self._carried = []
 
     def replay(self) -> int:
         """Make the changes that an earlier mount has left; returns how many there were.
@@ -158,8 +185,10 @@ class OverlayTree(Tree):
 
     def _apply(self, record: Record) -> None:
         fields = record.fields
-        path = tuple(fields["path"])
-        directory, name = self._parent(path)
+        if fields["op"] not in ("put", "mkdir", "remove", "rename", "xattr"):
+            self.apply_own(record)
+            return
+        directory, name = self._parent(tuple(fields["path"]))
         match fields["op"]:
             case "put":
                 file = directory.create(name, exclusive=False)
@@ -175,10 +204,11 @@ class OverlayTree(Tree):
                 to, to_name = self._parent(tuple(fields["to"]))
                 directory.rename(name, to, to_name, replace=True)
             case "xattr":
-                node = directory.child(name)
                 value = fields["value"]
-                assert isinstance(node, OverlayFile)
-                node.set_xattr(fields["name"], None if value is None else bytes.fromhex(value))
+                with contextlib.suppress(NotFound):
+                    node = directory.child(name)
+                    assert isinstance(node, OverlayFile)
+                    node.set_xattr(fields["name"], None if value is None else bytes.fromhex(value))
 
     def _parent(self, path: Parts) -> tuple[OverlayDirectory, str]:
         node: Node = self._root
@@ -223,6 +253,7 @@ class OverlayTree(Tree):
             in_use = {node.body_in_use for node in list(self._live.values()) if isinstance(node, OverlayFile)}
             old, self.base = self.base, base
             self._root.rebase(base.root())
+            self._carried = list(self._root.left_over())
             self.area.discard(keep=in_use - {0})
         old.close()
 

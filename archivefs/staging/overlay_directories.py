@@ -136,6 +136,7 @@ class OverlayDirectory(WritableDirectory):
                 self.tree.check_name(self, name, Kind.FILE)
                 file = OverlayFile(self.tree, self, name, None)
                 self._place(name, file)
+                self.tree.named(file, None)
                 return file
             if exclusive:
                 raise AlreadyExists(member=name)
@@ -150,6 +151,7 @@ class OverlayDirectory(WritableDirectory):
             self.tree.check_name(self, name, Kind.DIRECTORY)
             directory = OverlayDirectory(self.tree, self, name, None)
             self._place(name, directory)
+            self.tree.named(directory, None)
             self.tree.record({"op": "mkdir", "path": [*self.parts(), name]})
             return directory
 
@@ -185,22 +187,26 @@ class OverlayDirectory(WritableDirectory):
             if isinstance(node, OverlayDirectory) and node.is_above(to):
                 raise NotPermitted("a directory cannot be moved into itself", member=name)
             source = [*self.parts(), name]
-            body = to._make_room(to_name, node, replace=replace)
+            self.tree.check_move(node, to, to_name)
+            target = to._make_room(to_name, node, replace=replace)
             self._take_away(name)
             node.parent, node.name = to, to_name
             to._place(to_name, node)
+            self.tree.named(node, target)
             self.tree.record({"op": "rename", "path": source, "to": [*to.parts(), to_name]}, sync=True)
-            self.tree.drop_body(body)
+            self.tree.drop_body(target.staged_body if target is not None else 0)
 
-    def _make_room(self, name: str, node: OverlayDirectory | OverlayFile, *, replace: bool) -> int:
-        """Check that *node* may come to *name* here, and take away what it replaces; gives the body that had."""
+    def _make_room(
+        self, name: str, node: OverlayDirectory | OverlayFile, *, replace: bool
+    ) -> OverlayDirectory | OverlayFile | None:
+        """Check that *node* may come to *name* here, and take away what it replaces, which is given back."""
         try:
             target = self.child(name)
         except NotFound:
             self.tree.check_name(self, name, node.kind)
-            return 0
+            return None
         if target is node:
-            return 0
+            return None
         if not replace:
             raise AlreadyExists(member=name)
         if isinstance(target, OverlayDirectory):
@@ -212,7 +218,7 @@ class OverlayDirectory(WritableDirectory):
             raise DirectoryExpected(member=name)
         self._take_away(name)
         target.removed = True
-        return target.staged_body
+        return target
 
     staged_body = 0
     """A directory has none; see OverlayFile."""
@@ -311,24 +317,39 @@ class OverlayDirectory(WritableDirectory):
     def rebase(self, base: Directory | None) -> None:
         """Take *base* for what lies under this directory and all that hang on it."""
         self.base = base
-        placed, self._placed = self._placed, {}
-        for name, node in placed.items():
-            below = _child_or_none(base, name)
+        nodes = [*self._placed.values(), *self._seen.values(), *self._files.values()]
+        self._placed, self._seen = {}, {}
+        self._files.clear()
+        for node in nodes:
+            if node is None:
+                continue
+            found = self.tree.find_again(base, node)
+            name, below = found or (node.name, None)
+            node.name = name
             if isinstance(node, OverlayFile):
-                if isinstance(below, File):
-                    self._files[name] = node
-                else:
-                    self._placed[name] = node
-                node.rebase(below if isinstance(below, File) else None)
-            elif node is not None:
+                self._rebase_file(node, below if isinstance(below, File) else None)
+            else:
                 (self._seen if isinstance(below, Directory) else self._placed)[name] = node
-        for name, directory in (*self._seen.items(), *self._placed.items()):
-            if isinstance(directory, OverlayDirectory):
-                below = _child_or_none(base, name)
-                directory.rebase(below if isinstance(below, Directory) else None)
-        for name, file in list(self._files.items()):
-            below = _child_or_none(base, name)
-            file.rebase(below if isinstance(below, File) else None)
+                node.rebase(below if isinstance(below, Directory) else None)
+
+    def _rebase_file(self, file: OverlayFile, below: File | None) -> None:
+        if below is not None:
+            self._files[file.name] = file
+        elif file.is_new:
+            # An open writer has not saved it yet, so it is in no archive.
+            self._placed[file.name] = file
+        else:
+            file.removed = True
+        file.rebase(below)
+
+    def left_over(self) -> Iterator[Parts]:
+        """The directories here and below that the base does not have, each after the one it is in."""
+        for node in self._placed.values():
+            if isinstance(node, OverlayDirectory):
+                yield node.parts()
+                yield from node.left_over()
+        for directory in self._seen.values():
+            yield from directory.left_over()
 
 
 def _child_or_none(directory: Directory | None, name: str) -> Node | None:

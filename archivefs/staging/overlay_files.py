@@ -81,6 +81,8 @@ class OverlayFile(WritableFile):
         return self.tree.file_xattrs(self)
 
     def set_xattr(self, name: str, value: bytes | None) -> None:
+        # The journal must know the file before it can say more of it; saved before the lock, which saving takes too.
+        self.save()
         with self.tree.lock:
             self.tree.set_file_xattr(self, name, value)
             self.parent.keep(self)
@@ -147,6 +149,11 @@ class OverlayFile(WritableFile):
     def staged_body(self) -> int:
         """The number of the body its content is in, or 0."""
         return self.staged.body if self.staged is not None else 0
+
+    @property
+    def is_new(self) -> bool:
+        """Was nothing of it ever saved?"""
+        return self.base is None and self.staged is None
 
     @property
     def body_in_use(self) -> int:
@@ -266,7 +273,7 @@ class OverlayWriter(Writer):
 
     def _new_body(self) -> tuple[int, int]:
         tree = self._file.tree
-        self._area.begin({"op": "base", "identity": tree.identity()})
+        tree.begin()
         return self._area.new_body()
 
     # -- making it last --
