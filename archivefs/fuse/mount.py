@@ -77,6 +77,9 @@ def prepared(mountpoint: str) -> Iterator[None]:
     else:
         if not stat.S_ISDIR(state.st_mode):
             raise MountRefused("the mount point is not a directory", archive=mountpoint)
+        if mounted_at(mountpoint) is not None:
+            advice = f"unmount that first: archivefs umount {mountpoint}"
+            raise MountRefused("something is mounted there already", archive=mountpoint, advice=advice)
         if _occupied(mountpoint):
             raise MountRefused("the mount point is not empty", archive=mountpoint, advice="name an empty or new folder")
     try:
