@@ -173,6 +173,17 @@ def test_every_format_is_in_the_table() -> None:
     assert missing == []
 
 
+def test_the_urls_in_the_table_have_these_paths() -> None:
+    from archivefs.urlnames import index_name, marked_path
+
+    table = readme().split("| URL | path |\n| --- | --- |\n")[1].split("\n\n")[0]
+    rows = re.findall(r"^\| `(.*?)` \| `(.*?)` \|$", table, re.MULTILINE)
+    assert len(rows) >= 4
+    for url, path in rows:
+        listed = "/".join(marked_path(url)).replace("^index", index_name("text/html"))
+        assert listed == path, url
+
+
 def test_every_make_target_in_the_readme_exists() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = set(re.findall(r"make ([a-z]+)", readme()))

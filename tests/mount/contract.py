@@ -9,15 +9,18 @@ where ``ZipCase`` has the ``expected`` and the ``make_archive()`` that the tests
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from archivefs.format import Opening
+from archivefs.registry import open_tree
 from archivefs.tree import Tree
 from tests.contract import TreeContract
 from tests.mount.harness import Mount
 from tests.mount.mounted import MountedTree
-from tests.walking import mkdir
+from tests.walking import as_dict, mkdir
 
 
 class MountContract(TreeContract):
@@ -25,6 +28,7 @@ class MountContract(TreeContract):
 
     mount_options = ""
     transport = "auto"
+    mounted_archive: Path | None = None
 
     @pytest.fixture(scope="class", autouse=True)
     @classmethod
@@ -35,9 +39,19 @@ class MountContract(TreeContract):
     @classmethod
     def tree(cls, tmp_path_factory: pytest.TempPathFactory, _choose_transport: None) -> Iterator[Tree]:
         """One mount for all tests that only look."""
-        tree = cls().make_tree(tmp_path_factory.mktemp("mounted"))
+        case = cls()
+        tree = case.make_tree(tmp_path_factory.mktemp("mounted"))
+        cls.mounted_archive = case.made
         yield tree
         tree.close()
+
+    def test_the_tree_is_as_expected(self, tree: Tree) -> None:
+        """What is expected, or else what is seen without a mount."""
+        expected = self.expected
+        if expected is None:
+            with closing(open_tree(str(self.mounted_archive), Opening())) as unmounted:
+                expected = as_dict(unmounted.root())
+        assert as_dict(tree.root()) == expected
 
     def open_archive(self, path: Path) -> Tree:
         """Mount it; closing the tree unmounts, and the driver must end well."""
