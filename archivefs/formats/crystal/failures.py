@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from archivefs.errors import LimitExceeded
 from archivefs.formats.crystal.gatherings import json_bytes
 from archivefs.formats.crystal.history import number_of, revision_parts
 from archivefs.formats.crystal.idents import Fixed, Sort
 from archivefs.formats.crystal.nodes import MAX_TARGET_BYTES, CrystalDirectory, Link, TextFile, relative_path
-from archivefs.formats.crystal.project import HIGHEST_ID
-from archivefs.formats.crystal.schema import COOKIE_INDEX, ERROR_INDEX
+from archivefs.formats.crystal.schema import COOKIE_INDEX
 from archivefs.formats.crystal.stand_ins import LOWEST_ID
 from archivefs.tree import Entry, Kind, Node, Parts
 
@@ -65,15 +65,13 @@ class FetchErrors(CrystalDirectory):
 
 def _error_ids(tree: CrystalTree, above: int) -> Iterator[int]:
     project = tree.project
-    if ERROR_INDEX in project.edition().schema.indexes:
-        while rows := project.rows("errors_page", above, HIGHEST_ID, _PAGE_ROWS):
-            yield from (row[0] for row in rows)
-            above = rows[-1][0]
+    if not project.edition().sql.errors_page:
+        for low, high in project.chunks(above=above):
+            yield from (row[0] for row in project.chunk_rows("error_chunk", low, high))
         return
-    for low, high in project.chunks(above=above):
-        while rows := project.rows("errors_page", low, high, _PAGE_ROWS):
-            yield from (row[0] for row in rows)
-            low = rows[-1][0]
+    while rows := project.rows("errors_page", above, _PAGE_ROWS):
+        yield from (row[0] for row in rows)
+        above = rows[-1][0]
 
 
 def fetch_error(tree: CrystalTree, key: int) -> TextFile | None:
@@ -131,7 +129,7 @@ def _statuses(tree: CrystalTree) -> Iterator[int]:
     project = tree.project
     if not project.edition().sql.next_status:
         for low, high in project.chunks():
-            yield from (row[2] for row in project.page("status_chunk", (low, high)).rows if type(row[2]) is int)
+            yield from (row[2] for row in project.chunk_rows("status_chunk", low, high) if type(row[2]) is int)
         return
     status: int | float = LOWEST_ID
     for _ in range(MAX_STATUSES):  # from one to the next: the index is not read, only jumped through
@@ -167,7 +165,7 @@ class StatusDirectory(CrystalDirectory):
         project = self.tree.project
         if not project.edition().sql.status_page:
             for low, high in project.chunks(above=LOWEST_ID if after is None else after):
-                rows = project.page("status_chunk", (low, high)).rows
+                rows = project.chunk_rows("status_chunk", low, high)
                 yield from (row[0] for row in rows if row[2] == self._status)
             return
         resource, key = LOWEST_ID, LOWEST_ID
@@ -205,8 +203,11 @@ def _some_with_cookie(tree: CrystalTree) -> bool:
     if COOKIE_INDEX in edition.schema.indexes:
         return project.row("any_cookie") is not None
     for number, (low, high) in enumerate(project.chunks()):
-        if project.row("any_cookie", low, high):
-            return True
+        try:
+            if project.row("any_cookie", low, high):
+                return True
+        except LimitExceeded:
+            return True  # a text that is too long is one
         if number == MAX_COOKIE_CHUNKS:
             break
     return False
@@ -228,7 +229,7 @@ class NoCookies(CrystalDirectory):
         project = self.tree.project
         above = number_of(after) if after is not None else None
         for low, high in project.chunks(above=LOWEST_ID if above is None else above):
-            for (key,) in project.page("no_cookie_chunk", (low, high)).rows:
+            for (key,) in project.chunk_rows("no_cookie_chunk", low, high):
                 yield Entry(str(key), Kind.SYMLINK, self.tree.idents.of(Sort.NO_COOKIE, key))
 
 

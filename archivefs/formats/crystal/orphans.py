@@ -42,8 +42,8 @@ def _flat(project: Project, path: str) -> Iterator[Finding]:
 
 
 def _has_body(project: Project, key: int) -> bool:
-    row = project.row("revision_error", key)
-    return row is not None and not row[0]
+    revision = project.revision(key)
+    return revision is not None and revision.error is None
 
 
 def _hex(project: Project, path: str, base: str, parts: tuple[str, ...]) -> Iterator[Finding]:
@@ -60,8 +60,7 @@ def _hex(project: Project, path: str, base: str, parts: tuple[str, ...]) -> Iter
 
 def _bodies(project: Project, path: str, base: str, parts: tuple[str, ...]) -> Iterator[Finding]:
     first = int("".join(parts), 16) * _FOLDER_IDS
-    rows = project.rows("revision_ids", first - 1, _FOLDER_IDS)
-    known = {key - first for key, _, failed in rows if not failed and key < first + _FOLDER_IDS}
+    known = {key - first for (key,) in project.chunk_rows("kept_chunk", first - 1, first + _FOLDER_IDS - 1)}
     for name in sorted(_names(path)):
         where = "/".join((base, *parts, name))
         if _PACK.fullmatch(name):

@@ -152,7 +152,7 @@ class Project:
         return Edition(self, generation, schema)
 
     def _make_stand_ins(self, schema: Schema) -> None:
-        LOG.warning("%s: its database lacks an index; one is made in a private copy", quoted(self.place.folder))
+        LOG.warning("%s: its database lacks an index; it is made in a private database", quoted(self.place.folder))
         old, self._stand_ins = self._stand_ins, StandIns(self.database, schema)
         self.database.attach(self._stand_ins.path)
         if old:
@@ -267,6 +267,22 @@ class Project:
         while (row := self.row("chunk", above)) and row[1]:
             yield above, row[0]
             above = row[0]
+
+    def next_id(self, above: int) -> int | None:
+        """The next revision id."""
+        row = self.row("next_id", above)
+        return row[0] if row else None
+
+    def chunk_rows(self, name: str, low: int, high: int) -> list[Row]:
+        """The rows of a statement for a stretch of ids, without those too long to be read."""
+        try:
+            return self.page(name, (low, high)).rows
+        except LimitExceeded:
+            ids = self.page("chunk_ids", (low, high)).rows
+        if len(ids) < 2:
+            return []
+        middle: int = ids[len(ids) // 2 - 1][0]
+        return self.chunk_rows(name, low, middle) + self.chunk_rows(name, middle, high)
 
     def _row_alone(self, key: int) -> Row | None:
         """A row whose texts are too long to be read: what is left of it."""

@@ -56,12 +56,18 @@ class Statements:
     """revision id -> is it an error?"""
     revisions_page: str
     """above which id, limit -> rows as of ``revision``, by id"""
-    revision_ids: str
-    """above which id, limit -> id, resource id, is it an error?"""
+    next_id: str
+    """above which id -> the next one"""
+    chunk_ids: str
+    """above which id, up to which id -> revision id, by id"""
+    kept_chunk: str
+    """The same of those that are no errors"""
     chunk: str
     """above which id -> last id and number of the next CHUNK_ROWS revisions"""
     errors_page: str
-    """above which id, up to which id, limit -> revision id"""
+    """above which id, limit -> revision id, by id; "" without an index"""
+    error_chunk: str
+    """above which id, up to which id -> revision id, by id"""
     next_status: str
     """above which status -> the next one; "" without an index"""
     status_page: str
@@ -173,7 +179,7 @@ def _url_statements(schema: Schema) -> dict[str, str]:
 
 
 def _revision_statements(schema: Schema) -> dict[str, str]:
-    revisions, row = _revisions(schema), _row(schema)
+    revisions, row, inside = _revisions(schema), _row(schema), "v.id > ? and v.id <= ?"
     source, key = _of_resource(schema)
     return {
         "newest": f"select {row} from {source} and {key} < ? order by {key} desc limit ?",
@@ -184,8 +190,10 @@ def _revision_statements(schema: Schema) -> dict[str, str]:
         "revision_alone": f"select v.id, v.resource_id, null, null, 0 from {revisions} v where v.id = ?",
         "revision_error": f"select {_is_error(schema, 'v.id')} from {revisions} v where v.id = ?",
         "revisions_page": f"select {row} from {revisions} v where v.id > ? order by v.id limit ?",
-        "revision_ids": f"select v.id, v.resource_id, {_is_error(schema, 'v.id')} from {revisions} v where v.id > ?"
-        " order by v.id limit ?",
+        "next_id": f"select v.id from {revisions} v where v.id > ? order by v.id limit 1",
+        "chunk_ids": f"select v.id from {revisions} v where {inside} order by v.id",
+        "kept_chunk": f"select v.id from {revisions} v where {inside} and not {_is_error(schema, 'v.id')}"
+        " order by v.id",
         "chunk": f"select max(id), count(*) from (select v.id from {revisions} v where v.id > ?"
         f" order by v.id limit {CHUNK_ROWS})",
     }
@@ -205,13 +213,15 @@ def _error_statements(schema: Schema) -> dict[str, str]:
             " where c.request_cookie is not null and c.id = v.id)"
         )
     by_cookie = f" indexed by {COOKIE_INDEX}" if cookies_indexed else ""
-    by_error = f" indexed by {ERROR_INDEX}" if ERROR_INDEX in schema.indexes else ""
     any_cookie = f"select 1 from {revisions} v{by_cookie} where {with_cookie}"
     if not cookies_indexed:
         any_cookie = f"select 1 from {revisions} v where {inside} and {with_cookie}"
     return {
-        "errors_page": f"select v.id from {revisions} v{by_error} where v.error != 'null' and {inside}"
-        " order by v.id limit ?",
+        "errors_page": f"select v.id from resource_revision v indexed by {ERROR_INDEX}"
+        " where v.error != 'null' and v.id > ? order by v.id limit ?"
+        if ERROR_INDEX in schema.indexes
+        else "",
+        "error_chunk": f"select v.id from {revisions} v where {inside} and v.error != 'null' order by v.id",
         **_status_statements(schema),
         "any_cookie": f"{any_cookie} limit 1" if has_cookies else "",
         "no_cookie_chunk": f"select v.id from {revisions} v where {inside} and {without_cookie}"

@@ -154,8 +154,9 @@ def _pages(project: Project) -> Iterator[list[Revision]]:
             rows: list[Row] = project.page("revisions_page", (after, _PAGE_ROWS)).rows
             page = [revision_of(row) for row in rows]
         except LimitExceeded:
-            ids = project.rows("revision_ids", after, 1)
-            page = [found for row in ids if (found := project.revision(row[0]))]
+            key = project.next_id(after)
+            found = project.revision(key) if key is not None else None
+            page = [found] if found else []
         if not page:
             return
         yield page
