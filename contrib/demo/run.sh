@@ -55,8 +55,16 @@ show "grep -r boats site"
 show "getfattr -d site/index.html"
 show "archivefs umount site"
 
+title "A Crystal project, with every version of every page"
+show "archivefs mount harbour.crystalproj harbour"
+show "find harbour/web -type f | sort"
+show "ls harbour/history/https/harbour.example/^index^revs"
+show "grep -r boats harbour/web"
+show "getfattr -d -m 'url|status|date' harbour/site/index.html"
+show "archivefs umount harbour"
+
 title "The same without mounting"
 show "archivefs find island.lbz /ferries/"
-show "archivefs verify island.lbz site.zip"
+show "archivefs verify island.lbz site.zip harbour.crystalproj"
 
 title "Done"

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.formats.labrador import test_tree as labrador_tests
 from tests.mount.contract import MountContract
 from tests.mount.harness import mounted
-from tests.samples import labrador
+from tests.samples import crystal, labrador
 
 
 class TestLabradorMounted(MountContract):
@@ -17,6 +17,11 @@ class TestLabradorMounted(MountContract):
 
     def make_archive(self, tmp_path: Path) -> Path:
         return labrador.write(tmp_path / "island.lbz", labrador.SITE)
+
+
+class TestCrystalMounted(MountContract):
+    def make_archive(self, tmp_path: Path) -> Path:
+        return crystal.write(tmp_path / "harbour.crystalproj")
 
 
 def test_a_labrador_archive_brings_its_own_files_along(tmp_path: Path, transport: str) -> None:

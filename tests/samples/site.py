@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path, PurePath
 
-from tests.samples import labrador
+from tests.samples import crystal, labrador
 
 TIME = (2024, 5, 17, 12, 30, 0)
 
@@ -90,6 +90,7 @@ def write_all(folder: Path) -> list[Path]:
         write_damaged(folder / "damaged.zip"),
         labrador.write(folder / "island.lbz", labrador.SITE),
         labrador.write_update(folder / "update.lbz"),
+        crystal.write(folder / "harbour.crystalproj"),
     ]
 
 
