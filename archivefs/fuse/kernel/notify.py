@@ -4,6 +4,9 @@ A thread of its own asks the tree for its generation once a second.  When that h
 was told: all names at once where it can (INC_EPOCH), otherwise those that are kept in our table; and the attributes
 of what has no name to be looked up again (the root, open files).  Names that are not kept expire within a second.
 
+Nobody asks a tree that nobody looks at: once everything the kernel was told has expired, it rests until a request
+comes.
+
 A thread of its own, because the kernel may take locks that are held by a request we have not answered yet.
 """
 
@@ -35,18 +38,28 @@ class Notifier(threading.Thread):
         self._tree = requests.driver.tree
         self._ending = threading.Event()
         self._generation = self._tree.generation()
+        self._requests_seen = -1
+        self._quiet_s = 0.0
         self.invalidations = 0
 
     def run(self) -> None:
         while not self._ending.wait(INTERVAL_S):
             try:
-                self.look()
+                if self.is_watched():
+                    self.look()
             except Exception as error:
                 self._requests.driver.explain("generation", error)
 
     def stop(self) -> None:
         """End the thread; not waited for, since the kernel may make it wait."""
         self._ending.set()
+
+    def is_watched(self) -> bool:
+        """Has anybody asked for anything for as long as an answer may be kept?"""
+        seen = sum(self._requests.driver.counts.copy().values())
+        self._quiet_s = 0.0 if seen != self._requests_seen else self._quiet_s + INTERVAL_S
+        self._requests_seen = seen
+        return self._quiet_s <= self._requests.session.living_lifetime_s + INTERVAL_S
 
     def look(self) -> None:
         """Ask for the generation, and tell the kernel if it has grown."""

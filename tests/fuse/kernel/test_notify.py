@@ -138,6 +138,16 @@ def test_a_thread_of_its_own_looks(told: Told, monkeypatch: pytest.MonkeyPatch) 
     assert not told.notifier.is_alive()
 
 
+@pytest.mark.parametrize("told", [(Living, True), (Living, False)], indirect=True)
+def test_a_tree_that_nobody_looks_at_is_left_alone(told: Told) -> None:
+    kept = int(told.requests.session.living_lifetime_s)
+    assert [told.notifier.is_watched() for _ in range(kept + 1)] == [True] * (kept + 1)
+    assert told.notifier.is_watched()
+    assert not told.notifier.is_watched()
+    told.driver.counts["lookup"] += 1
+    assert told.notifier.is_watched()
+
+
 @pytest.mark.parametrize("told", [(Living, True)], indirect=True)
 def test_a_tree_that_cannot_say_is_asked_again(told: Told, monkeypatch: pytest.MonkeyPatch, caplog) -> None:
     monkeypatch.setattr(notify, "INTERVAL_S", 0.02)
