@@ -12,6 +12,7 @@
      ├── NameNotAllowed           a name the format cannot hold
      │    ├── NameNotHeld         well-formed, but the format has no way to write it
      │    └── NameTooLong
+     ├── ContentRefused           a file whose content must keep to rules does not
      ├── AlreadyExists
      ├── DirectoryNotEmpty
      ├── OtherTree                a rename from one archive to another
@@ -142,6 +143,10 @@ class NameNotHeld(NameNotAllowed):
 
 class NameTooLong(NameNotAllowed):
     """The name is too long."""
+
+
+class ContentRefused(ArchiveError):
+    """The content breaks the rules that this file has."""
 
 
 class AlreadyExists(ArchiveError):

@@ -112,6 +112,8 @@ class Opening:
     externals: Sequence[str] = ()
     """Archives or folders that hold what this one leaves out (``--external``)."""
     read_write: bool = False
+    ignore_pending: bool = False
+    """Leave alone what an earlier mount has left in a staging area; for throwing that away, whatever it is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +133,8 @@ class Format:
     command_names: Sequence[str] = ()
     """Their names, so that nothing need be imported to know them."""
     can_write: bool = False
+    create: Callable[[str], None] | None = None
+    """Makes a new, empty archive at an absolute path where nothing is."""
     unreadable_code: str = "unreadable"
     """The code under which ``verify`` reports that the archive could not be opened."""
     unavailable: Callable[[], str | None] | None = None

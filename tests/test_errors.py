@@ -35,7 +35,7 @@ def _import(name: str) -> None:
 
 
 ALL = all_errors()
-MEANT_AS_EINVAL = {"SymlinkExpected", "NameNotHeld"}
+MEANT_AS_EINVAL = {"SymlinkExpected", "NameNotHeld", "ContentRefused"}
 OURS = [cls for cls in ALL if cls.__module__ == errors.__name__]
 
 

@@ -23,6 +23,7 @@ ERRNOS: dict[type[errors.ArchiveError], int] = {
     errors.NameNotAllowed: errno.EILSEQ,
     errors.NameNotHeld: errno.EINVAL,
     errors.NameTooLong: errno.ENAMETOOLONG,
+    errors.ContentRefused: errno.EINVAL,
     errors.AlreadyExists: errno.EEXIST,
     errors.DirectoryNotEmpty: errno.ENOTEMPTY,
     errors.OtherTree: errno.EXDEV,

@@ -168,13 +168,13 @@ class OverlayTree(Tree):
         if not records:
             return 0
         identity = self.identity()
-        if any(r.fields.get("op") == "committing" and r.fields.get("identity") == identity for r in records):
-            # The process died after the archive was replaced: nothing is pending.
-            self.area.discard()
-            return 0
-        if records[0].fields.get("identity") != identity:
+        matching = [at for at, record in enumerate(records) if record.fields.get("identity") == identity]
+        if not matching:
             raise belongs_elsewhere(self)
-        changes = [record for record in records[1:] if record.fields["op"] != "committing"]
+        # What stands before the commit that made this archive is in it; what follows was changed since.
+        changes = [record for record in records[matching[-1] + 1 :] if record.fields["op"] != "committing"]
+        if matching[-1] and not changes:
+            self.area.discard()
         self._replaying = True
         try:
             for record in changes:
@@ -250,12 +250,17 @@ class OverlayTree(Tree):
     def rebase(self, base: Tree) -> None:
         """Go on with *base* underneath, which holds everything changed so far; the staging area is emptied."""
         with self.lock:
-            in_use = {node.body_in_use for node in list(self._live.values()) if isinstance(node, OverlayFile)}
             old, self.base = self.base, base
             self._root.rebase(base.root())
+            self.empty_area()
+        old.close()
+
+    def empty_area(self) -> None:
+        """Nothing is pending: empty the staging area, but for what open writers still use."""
+        with self.lock:
+            in_use = {node.body_in_use for node in list(self._live.values()) if isinstance(node, OverlayFile)}
             self._carried = list(self._root.left_over())
             self.area.discard(keep=in_use - {0})
-        old.close()
 
 
 def belongs_elsewhere(tree: OverlayTree) -> CorruptArchive:

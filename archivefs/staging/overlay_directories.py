@@ -125,6 +125,16 @@ class OverlayDirectory(WritableDirectory):
         """Is nothing listed?"""
         return next(self.entries(), None) is None
 
+    @property
+    def placed(self) -> Mapping[str, OverlayDirectory | OverlayFile | None]:
+        """What was put here, and None for what was taken away.  Hold the tree's lock."""
+        return self._placed
+
+    @property
+    def seen(self) -> Mapping[str, OverlayDirectory]:
+        """Those directories of the base that something may hang on.  Hold the tree's lock."""
+        return self._seen
+
     # -- changing --
 
     def create(self, name: str, *, exclusive: bool) -> WritableFile:

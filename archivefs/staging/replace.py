@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from archivefs.staging import durable
@@ -14,10 +14,13 @@ SUFFIX = ".archivefs-new"
 
 
 @contextlib.contextmanager
-def replacing(path: str, *, mode: int = 0o644, keep_owner: bool = True) -> Iterator[BinaryIO]:
+def replacing(
+    path: str, *, mode: int = 0o644, keep_owner: bool = True, last: Callable[[str], None] | None = None
+) -> Iterator[BinaryIO]:
     """A new file to write; when the block ends well it is at *path*, otherwise nothing has happened there.
 
-    The old file's mode and owner are kept.  Leftovers of writers that died are removed.
+    The old file's mode and owner are kept.  Leftovers of writers that died are removed.  *last* is called with the
+    place of the new file when that is durable, before it is renamed: what it raises stops that.
     """
     folder, name = os.path.split(os.path.abspath(path))
     remove_leftovers(path)
@@ -29,6 +32,8 @@ def replacing(path: str, *, mode: int = 0o644, keep_owner: bool = True) -> Itera
             file.flush()
             _take_after(fd, path, mode, keep_owner=keep_owner)
             durable.sync_file(fd)
+        if last is not None:
+            last(temporary)
         durable.rename(temporary, os.path.join(folder, name))
     except BaseException:
         with contextlib.suppress(OSError):

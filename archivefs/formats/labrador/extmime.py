@@ -29,6 +29,13 @@ class Types:
         self._catch_all = self._types.pop(CATCH_ALL, DEFAULT_TYPE)
         self._blank = self._types.pop(BLANK, self._catch_all)
 
+    def covers(self, name: str) -> bool:
+        """Is one of the extensions of this lower-cased encoded *name* declared?"""
+        at = name.find(".")
+        while at >= 0 and name[at + 1 :] not in self._types:
+            at = name.find(".", at + 1)
+        return at >= 0
+
     def type_of(self, name: str) -> str:
         """The type of the file with this lower-cased encoded *name*: the longest extension counts."""
         at = name.find(".")

@@ -39,6 +39,7 @@ class Manifest:
 
     def __init__(self, data: bytes, *, archive: str = "") -> None:
         self.data = data
+        self.archive = archive
         builder = _Builder(data, archive)
         builder.read_records()
         builder.place_records()
@@ -81,6 +82,12 @@ class Manifest:
         found = _VALUE.match(self.data, self.data.index(b" ", self._starts[record]))
         return found[1].lower().decode("ascii") if found else None
 
+    def value(self, record: int) -> str:
+        """What stands where the digest should be, as it is written."""
+        start = self.data.index(b" ", self._starts[record])
+        end = self.data.find(b"\n", start)
+        return self.data[start : len(self.data) if end < 0 else end].strip(b" \r").decode("ascii")
+
     def directory_of(self, record: int) -> int:
         """The directory that a shown record is in."""
         return bisect_right(self._files, record, 0, self.directories) - 1
@@ -110,8 +117,12 @@ class Manifest:
 
     def directory_name(self, directory: int) -> str:
         """The lowest of its encoded names, in lower case."""
+        return self.written_directory_name(directory).lower()
+
+    def written_directory_name(self, directory: int) -> str:
+        """The same as it is written."""
         at = self._components[directory]
-        return self.data[at : at + self._component_lengths[directory]].lower().decode("ascii")
+        return self.data[at : at + self._component_lengths[directory]].decode("ascii")
 
 
 class _Builder:

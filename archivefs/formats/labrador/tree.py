@@ -61,7 +61,7 @@ class LabradorTree(Tree):
         self._large: dict[int, Names] = {}
         self._usage: Usage | None = None
         self._externals: list[External] = []
-        self._directory = ZipDirectory.open(path)
+        self._directory = self.directory = ZipDirectory.open(path)
         try:
             self.container = Container(self._directory)
             self.manifest = Manifest(self.container.manifest(), archive=path)
@@ -76,15 +76,15 @@ class LabradorTree(Tree):
     # -- the contract --
 
     def root(self) -> Directory:
-        return _SiteDirectory(self, ROOT)
+        return SiteDirectory(self, ROOT)
 
     def node(self, ident: int) -> Node:
         number = ident - ROOT_IDENT
         directories = self.manifest.directories
         if 0 <= number < directories:
-            return _SiteDirectory(self, number)
+            return SiteDirectory(self, number)
         if directories <= number < directories + self.manifest.shown:
-            return _SiteFile(self, number - directories)
+            return SiteFile(self, number - directories)
         raise NotFound
 
     def usage(self) -> Usage:
@@ -173,7 +173,7 @@ class LabradorTree(Tree):
     def _capture(self, record: int, parts: Parts) -> Capture:
         place = self.contents.place_of(record)
         facts = {"key": self.manifest.key(record), "state": place.state, "digest": self.manifest.digest(record)}
-        return Capture(_SiteFile(self, record), parts, facts=facts)
+        return Capture(SiteFile(self, record), parts, facts=facts)
 
     # -- for the nodes --
 
@@ -198,7 +198,7 @@ class LabradorTree(Tree):
     def child(self, names: Names, child: int) -> Node:
         """The node of a child."""
         number = names.directory(child)
-        return _SiteFile(self, names.record(child)) if number is None else _SiteDirectory(self, number)
+        return SiteFile(self, names.record(child)) if number is None else SiteDirectory(self, number)
 
     def attributes_of(self, record: int, place: Place) -> Attributes:
         """Size, time and version of a record's file; nothing but size 0 is known of one that is not there."""
@@ -250,8 +250,19 @@ class LabradorTree(Tree):
 
     def url_of(self, record: int) -> str:
         """The record's URL path, or its whole URL where the site's is known."""
-        path = url_path(self.manifest.lower_key(record).decode("ascii"))
+        return self.url_for(self.manifest.lower_key(record).decode("ascii"))
+
+    def url_for(self, key: str) -> str:
+        """The same for any lower-cased key."""
+        path = url_path(key)
         return self._base_url + quote(path, safe=_SAFE_IN_PATHS) if self._base_url else path
+
+    # -- taking the place of another --
+
+    def succeed(self, old: LabradorTree, path: str) -> None:
+        """This archive now has the *path* of *old*, and asks those that the old one has asked for what is left out."""
+        self._directory.path = self._directory.source.path = self.manifest.archive = path
+        self._externals, old._externals = old._externals, []
 
     # -- content that others have --
 
@@ -270,7 +281,9 @@ class LabradorTree(Tree):
         return missing - {""}
 
 
-class _SiteDirectory(Directory):
+class SiteDirectory(Directory):
+    """A directory of the site: the manifest's of that number."""
+
     __slots__ = ("ident", "number", "tree")
 
     def __init__(self, tree: LabradorTree, number: int) -> None:
@@ -298,7 +311,9 @@ class _SiteDirectory(Directory):
             yield Entry(names.shown(child), node.kind, node.ident, node)
 
 
-class _SiteFile(File):
+class SiteFile(File):
+    """A file of the site: the manifest's record of that number."""
+
     __slots__ = ("ident", "record", "tree")
 
     def __init__(self, tree: LabradorTree, record: int) -> None:
