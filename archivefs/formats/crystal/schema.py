@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from archivefs.errors import UnreadableArchive
+from archivefs.errors import CorruptArchive, UnreadableArchive
+from archivefs.formats.crystal.connection import SCHEMA_MOVED
 from archivefs.formats.crystal.database import Database
 
 REQUIRED = {"resource": {"id", "url"}, "resource_revision": {"id", "resource_id", "error", "metadata"}}
@@ -23,6 +24,13 @@ OPTIONAL = {
 ERROR_INDEX = "resource_revision__error_not_null"
 COOKIE_INDEX = "resource_revision__request_cookie_not_null"
 STATUS_INDEX = "resource_revision__status_code"
+_USES = {
+    ERROR_INDEX: "v.error != 'null' and v.id = 1",
+    COOKIE_INDEX: "v.request_cookie is not null and v.id = 1",
+    STATUS_INDEX: "json_extract(v.metadata, '$.status_code') != 200 and json_extract(v.metadata, '$.status_code') = 1"
+    " and v.resource_id > 1",
+}
+"""What each index is asked."""
 _PLAIN_COLUMN = 0
 
 
@@ -64,7 +72,7 @@ def read_schema(database: Database) -> Schema:
         version=int(version[0]) if version else 0,
         columns=usable,
         posing=posing,
-        indexes=_index_names(database),
+        indexes=frozenset() if "resource_revision" in posing else _index_names(database),
         urls_indexed="resource" in posing or _is_indexed(database, "resource", "url"),
         revisions_indexed="resource_revision" in posing or _is_indexed(database, "resource_revision", "resource_id"),
     )
@@ -102,13 +110,19 @@ def _require(
 
 
 def _index_names(database: Database) -> frozenset[str]:
-    names = [ERROR_INDEX, COOKIE_INDEX, STATUS_INDEX]
-    rows = database.rows(
-        "select name from sqlite_master where type = 'index' and lower(tbl_name) = 'resource_revision'"
-        " and name in (?, ?, ?)",
-        names,
-    )
-    return frozenset(name.decode("ascii") for (name,) in rows)
+    """Those of Crystal's partial indexes that serve our questions; one of the same name may be something else."""
+    return frozenset(name for name, condition in _USES.items() if _serves(database, name, condition))
+
+
+def _serves(database: Database, index: str, condition: str) -> bool:
+    sql = f"explain query plan select 1 from resource_revision v indexed by {index} where {condition}"
+    try:
+        rows = database.rows(sql)
+    except CorruptArchive as error:
+        if error.code != SCHEMA_MOVED:
+            raise
+        return False
+    return len(rows) == 1 and rows[0][3].startswith(b"SEARCH")
 
 
 def _is_indexed(database: Database, table: str, column: str) -> bool:
