@@ -154,6 +154,15 @@ def test_a_client_past_its_limit_is_ended() -> None:
         processes.run_client(("lines", "bash", "-c", "sleep 60"), limit_s=0.3)
 
 
+def test_a_copy_does_not_count_what_an_ended_one_left(tmp_path: Path) -> None:
+    for name in ("from/new", "to/left"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_bytes(b"12345")
+    copied = processes.run_client(("copy", str(tmp_path / "from"), str(tmp_path / "to")), limit_s=20)
+    assert copied.check == [1, 5]
+    assert not (tmp_path / "to").exists()
+
+
 def test_a_client_that_fails_says_why(tmp_path: Path) -> None:
     with pytest.raises(processes.Failed, match="No such file"):
         processes.run_client(("sequential", str(tmp_path / "missing")), limit_s=20)

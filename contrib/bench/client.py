@@ -39,6 +39,7 @@ def lines(program: str, *arguments: str) -> tuple[float, object]:
 def copy(root: str, target: str) -> tuple[float, object]:
     """Copy everything with rsync; the check is the number of files and bytes that arrived."""
     _load("rsync")
+    shutil.rmtree(target, ignore_errors=True)  # of a run that was ended, with half of the files
     try:
         start = perf_counter()
         subprocess.run(["rsync", "-a", "--whole-file", root + "/", target + "/"], check=True)
