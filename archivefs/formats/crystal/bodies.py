@@ -96,10 +96,14 @@ class BodyStore:
         self._cache = cache
         self._owner = owner
         self._lock = threading.Lock()
+        self._generation = 0
         self._folders: OrderedDict[Folders, _Folder] = OrderedDict()
 
-    def find(self, key: int, major: int) -> Body | None:
-        """The body of a revision, or None if it is lost."""
+    def find(self, key: int, major: int, generation: int) -> Body | None:
+        """The body of a revision, or None if it is lost; in a new generation folders are opened anew."""
+        if generation != self._generation:
+            self._generation = generation
+            self.forget_folders()
         body = self._packed(key) if major == PACK16 else None
         if body is not None:
             return body

@@ -19,7 +19,14 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 from archivefs.caches import ByteCache
-from archivefs.errors import ArchiveError, CorruptArchive, LimitExceeded, UnreadableArchive, quoted
+from archivefs.errors import (
+    ArchiveError,
+    CorruptArchive,
+    LimitExceeded,
+    SourceChanged,
+    UnreadableArchive,
+    quoted,
+)
 from archivefs.formats.crystal import side_tables
 from archivefs.formats.crystal.connection import SCHEMA_MOVED, Page, Row
 from archivefs.formats.crystal.database import Database
@@ -163,12 +170,18 @@ class Project:
     def page(self, name: str, parameters: Sequence[Any]) -> Page:
         """A page of the statement of that name (``Statements``)."""
         try:
-            return self.database.page(getattr(self.edition().sql, name), parameters)
+            return self.database.page(self._sql(self.edition(), name), parameters)
         except CorruptArchive as error:
             if error.code != SCHEMA_MOVED:
                 raise
             edition = self.renew()  # Crystal may have added a column or an index under us
-        return self.database.page(getattr(edition.sql, name), parameters)
+        return self.database.page(self._sql(edition, name), parameters)
+
+    def _sql(self, edition: Edition, name: str) -> str:
+        sql: str = getattr(edition.sql, name)
+        if not sql:  # it was there when the caller looked
+            raise SourceChanged("the schema of its database changed", archive=self.place.folder)
+        return sql
 
     def rows(self, name: str, *parameters: Any) -> list[Row]:
         """The rows of a statement that gives few."""

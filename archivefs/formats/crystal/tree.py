@@ -202,10 +202,12 @@ class CrystalTree(Tree):
 
     def find_body(self, key: int) -> Body | None:
         """Where the body of a revision lies; None if it is lost."""
-        body = self._bodies.find(key, self.project.edition().major)
+        edition = self.project.edition()
+        body = self._bodies.find(key, edition.major, edition.generation)
         if body is None and (self.project.database.look() or self._bodies.moved()):
             self._bodies.forget_folders()  # Crystal may have moved everything under us
-            body = self._bodies.find(key, self.project.edition().major)
+            edition = self.project.edition()
+            body = self._bodies.find(key, edition.major, edition.generation)
         return body
 
     def size_of(self, body: Body, headers: Headers) -> int:
