@@ -79,6 +79,13 @@ class OverlayTree(Tree):
     def named(self, node: OverlayDirectory | OverlayFile, replaced: OverlayDirectory | OverlayFile | None) -> None:
         """*node* is new, or was given the name it has; *replaced* is what had the name until now."""
 
+    def put_fields(self, file: OverlayFile) -> Mapping[str, Any]:
+        """What the journal should say of a file beside its content."""
+        return {}
+
+    def restored(self, file: OverlayFile, fields: Mapping[str, Any]) -> None:
+        """*file* was found in the journal, with *fields* as ``put_fields`` gave them."""
+
     def find_again(self, base: Directory | None, node: OverlayDirectory | OverlayFile) -> tuple[str, Node] | None:
         """What *node* has become in *base*, which a commit has just made, and under which name."""
         try:
@@ -194,6 +201,7 @@ class OverlayTree(Tree):
                 file = directory.create(name, exclusive=False)
                 assert isinstance(file, OverlayFile)
                 file.take(Staged.from_record(record))
+                self.restored(file, fields)
             case "mkdir":
                 directory.make_directory(name)
             case "remove":

@@ -295,7 +295,7 @@ class OverlayWriter(Writer):
         if self._source is not None:
             # Nothing was written, but the file is new or was emptied: its record is what makes it last.
             self._begin()
-        fields = {"op": "put", "path": parts, "size": self._size}
+        fields = {"op": "put", "path": parts, "size": self._size, **tree.put_fields(self._file)}
         if self._buffer is not None:
             start, _ = tree.record(fields, bytes(self._buffer), sync=True)
             return Staged(self._size, 0, start)

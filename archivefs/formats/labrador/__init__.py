@@ -5,13 +5,14 @@ This module has what is needed to recognise an archive; everything else is impor
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from archivefs.format import Finding, Format, Match, Opening, Probe, VerifyRequest
 from archivefs.formats.labrador.detection import is_labrador
-from archivefs.options import Option
+from archivefs.options import Option, one_of, seconds
 
 if TYPE_CHECKING:
     from archivefs.tree import Tree
@@ -24,8 +25,12 @@ def _match(probe: Probe) -> Match:
 
 
 def _open(path: str, opening: Opening) -> Tree:
+    from archivefs.formats.labrador.editing import mention_pending, open_editor
     from archivefs.formats.labrador.tree import LabradorTree
 
+    if opening.read_write:
+        return open_editor(path, opening)
+    mention_pending(path, opening)
     return LabradorTree(path, opening)
 
 
@@ -39,6 +44,19 @@ def _commands() -> Sequence[Any]:
     from archivefs.formats.labrador.commands import COMMANDS
 
     return COMMANDS
+
+
+def _create(path: str) -> None:
+    from archivefs.formats.labrador.packing import create
+
+    create(path)
+
+
+def _extensions(text: str) -> tuple[str, ...]:
+    extensions = tuple(word for word in text.split(":") if word)
+    if not all(re.fullmatch(r"[a-z0-9_.-]{1,40}", extension) for extension in extensions):
+        raise ValueError("extensions with colons between are expected, such as html:htm")
+    return extensions
 
 
 def _base_url(text: str) -> str:
@@ -60,7 +78,35 @@ FORMAT = Format(
             parse=_base_url,
             metavar="URL",
         ),
+        Option(
+            name="staging",
+            help="Read-write: the folder for changes that are not committed, instead of one beside the archive.",
+            parse=os.path.abspath,
+            metavar="DIR",
+        ),
+        Option(
+            name="index_names",
+            help="Read-write: a new file index.EXT with one of these becomes its directory's document.",
+            parse=_extensions,
+            default=("html", "htm", "xhtml"),
+            metavar="EXT:EXT",
+        ),
+        Option(
+            name="extmime",
+            help="Read-write: keep the type declarations as they are, or add those of new extensions.",
+            parse=one_of("add", "keep"),
+            default="add",
+            metavar="add|keep",
+        ),
+        Option(
+            name="commit_idle",
+            help="Read-write: commit after so many seconds without a change.",
+            parse=seconds,
+            metavar="SECONDS",
+        ),
     ),
+    can_write=True,
+    create=_create,
     verify=_verify,
     commands=_commands,
     command_names=("bitsy",),

@@ -14,6 +14,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from urllib.parse import quote, unquote
 
 from archivefs.errors import CorruptMember, NotFound
@@ -54,6 +55,7 @@ class LabradorTree(Tree):
     leads_back = True
 
     def __init__(self, path: str, opening: Opening) -> None:
+        self._opening = opening
         self._cache = opening.cache
         self._check = bool(opening.options.get("check"))
         self._base_url = str(opening.options.get("base_url") or "").rstrip("/")
@@ -259,12 +261,20 @@ class LabradorTree(Tree):
 
     # -- taking the place of another --
 
+    def reopened(self, path: str) -> LabradorTree:
+        """Another archive, opened as this one was; what is left out of it is not looked for before ``succeed``."""
+        return LabradorTree(path, replace(self._opening, externals=()))
+
     def succeed(self, old: LabradorTree, path: str) -> None:
         """This archive now has the *path* of *old*, and asks those that the old one has asked for what is left out."""
         self._directory.path = self._directory.source.path = self.manifest.archive = path
         self._externals, old._externals = old._externals, []
 
     # -- content that others have --
+
+    def has_supply(self, record: int) -> bool:
+        """Has one of the others the content of a record?"""
+        return self._supply(record) is not None
 
     def _supply(self, record: int) -> Supply | None:
         digest = self.manifest.digest(record) if self._externals else None
