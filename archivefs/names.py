@@ -113,10 +113,16 @@ def _escaped(match: re.Match[str]) -> str:
 def _unescaped(run: str, encoding: str) -> bytes:
     """The bytes of a run of ``^XX``: characters that are always escaped in the encoding, any other byte as it is."""
     text = bytes.fromhex(run.replace("^", "")).decode("utf-8", "surrogateescape")
-    return b"".join(
-        character.encode(encoding) if _MARKED.match(character) else character.encode("utf-8", "surrogateescape")
-        for character in text
-    )
+    return b"".join(_original(character, encoding) for character in text)
+
+
+def _original(character: str, encoding: str) -> bytes:
+    if _MARKED.match(character):
+        try:
+            return character.encode(encoding)
+        except UnicodeEncodeError:
+            pass  # the encoding has no such character, so these were bytes that it could not decode
+    return character.encode("utf-8", "surrogateescape")
 
 
 def _cut(name: str, limit: int) -> str:

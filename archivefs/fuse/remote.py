@@ -53,7 +53,7 @@ class RemoteMount:
 
     def wait_until_ended(self) -> None:
         """Return when the driver's process is gone."""
-        while self.pid and os.path.exists(f"/proc/{self.pid}"):
+        while self.pid and _runs(self.pid):
             time.sleep(0.02)
 
     def _command(self, text: str) -> None:
@@ -64,6 +64,15 @@ class RemoteMount:
 
     def _path(self, name: str) -> str:
         return os.path.join(self.mountpoint, CONTROL_NAME, name)
+
+
+def _runs(pid: int) -> bool:
+    """Is the process there?  One that has ended and that nobody has asked about (a zombie) is not."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] != b"Z"
+    except (OSError, IndexError):
+        return False
 
 
 def remote_mount(path: str) -> RemoteMount | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from archivefs.names import escape_component, link_stays_inside, numbered, unescape_component
@@ -49,6 +49,7 @@ def test_two_names_never_become_one(one: bytes, two: bytes) -> None:
 
 
 @given(RAW, st.sampled_from(["cp437", "latin-1", "cp1252", "ascii", "koi8-r"]))
+@example("\u2028".encode(), "ascii")
 def test_other_encodings_lead_back_too(raw: bytes, encoding: str) -> None:
     name = escape_component(raw, encoding)
     name.encode()
