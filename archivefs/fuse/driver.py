@@ -279,9 +279,21 @@ class Driver:
             **({"commit": self.committer.status()} if options.read_write else {}),
         }
 
+    def attributes(self, node: Node) -> tuple[Attributes, bool]:
+        """What ``stat`` shows of *node*, and whether that may be kept.
+
+        Of a file that was changed while it is open: what fits the bytes that are read, until it is closed.
+        """
+        attributes = node.attributes()
+        if node.tree.immutable or node.kind is not Kind.FILE:
+            return attributes, True
+        file = self.files.by_inode(self.inode(node))
+        shown = file.shown() if file is not None else None
+        return (attributes, True) if shown is None else (shown, shown == attributes)
+
     def stat(self, node: Node) -> Stat:
         """What ``stat`` shows."""
-        attributes = node.attributes()
+        attributes, _ = self.attributes(node)
         inode = self.inode(node)
         mode = self.modes_set.get(inode) or self._modes[node.kind]
         return Stat(inode, mode, attributes.size, attributes.mtime_ns)
@@ -326,17 +338,15 @@ class Driver:
         if not isinstance(node, File):
             raise FileExpected
         inode = self.inode(node)
-        handle = self.files.open(inode, node)
-        if node.volatile:
+        seen = None if node.tree.immutable else node.attributes()
+        handle = self.files.open(inode, node, seen)
+        if node.volatile or self.files.by_inode(inode) is not self.files.get(handle):
             return Opened(handle, keep_cache=False, direct=True)
-        return Opened(handle, keep_cache=self._may_keep(inode, node), direct=False)
+        return Opened(handle, keep_cache=seen is None or self._may_keep(inode, seen), direct=False)
 
-    def _may_keep(self, inode: int, node: File) -> bool:
+    def _may_keep(self, inode: int, seen: Attributes) -> bool:
         """May the kernel keep the pages it has of this file?  Only if its bytes are those of the last open."""
-        if node.tree.immutable:
-            return True
-        attributes: Attributes = node.attributes()
-        version = hash(attributes)
+        version = hash(seen)
         with self._lock:
             same = self._versions.get(inode) == version
             if len(self._versions) >= VERSIONS_KEPT:

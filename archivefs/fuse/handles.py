@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from archivefs.errors import StaleNode, quoted
-from archivefs.tree import Directory, Entry, File, Reader, Writer
+from archivefs.tree import Attributes, Directory, Entry, File, Reader, Writer
 
 log = logging.getLogger("archivefs.fuse")
 
@@ -26,7 +26,7 @@ PAGE = 1000
 class OpenFile:
     """An open file: its reader, how many handles share it, and whether a read of it hangs."""
 
-    __slots__ = ("backing", "count", "inode", "node", "reader", "replaced", "stuck", "used", "writer")
+    __slots__ = ("backing", "count", "inode", "node", "reader", "replaced", "seen", "stuck", "used", "writer")
 
     def __init__(self, inode: int, node: File, reader: Reader) -> None:
         self.inode = inode
@@ -36,12 +36,20 @@ class OpenFile:
         """The same object as the reader, where the file is open for writing."""
         self.replaced: Reader | None = None
         """The reader that was open before the writer; somebody may still be reading from it."""
+        self.seen: Attributes | None = None
+        """The node's attributes when it was opened, where they may change meanwhile."""
         self.count = 1
         self.stuck = False
         self.used = 0.0
         """When it was last given back, where a transport keeps it without a handle."""
         self.backing: int | None = None
         """The kernel's number for the file it may read by itself; 0 when it may not; None before that is decided."""
+
+    def shown(self) -> Attributes | None:
+        """What ``stat`` has to say of it while it is open, so that it fits the bytes; None: ask the node."""
+        if self.seen is None or self.writer is not None:
+            return None
+        return self.seen._replace(size=self.reader.attributes().size)
 
     def close(self) -> None:
         """Close what is open of it."""
@@ -69,25 +77,36 @@ class OpenFiles:
         self._by_handle: dict[int, OpenFile] = {}
         self._last_handle = 0
 
-    def open(self, inode: int, node: File) -> int:
-        """A handle for *node*, sharing the reader that is open already, if one is."""
+    def open(self, inode: int, node: File, seen: Attributes | None = None) -> int:
+        """A handle for *node*, sharing the reader that is open already, if one is and shows the same bytes.
+
+        *seen*: its attributes now, where those may change.  Of two versions that are open at once only the first
+        is found ``by_inode``, because the kernel has one size and one set of pages for both.
+        """
         with self._lock:
-            shared = None if node.volatile else self._by_inode.get(inode)
+            shared = self._shared(inode, node, seen)
             if shared is not None:
-                shared.count += 1
                 return self._new_handle(shared)
         reader = node.open()
         with self._lock:
-            shared = None if node.volatile else self._by_inode.get(inode)
+            shared = self._shared(inode, node, seen)
             if shared is None:
-                shared = OpenFile(inode, node, reader)
+                file = OpenFile(inode, node, reader)
+                file.seen = seen
                 if not node.volatile:
-                    self._by_inode[inode] = shared
-                return self._new_handle(shared)
-            shared.count += 1
+                    self._by_inode.setdefault(inode, file)
+                return self._new_handle(file)
             handle = self._new_handle(shared)
         reader.close()
         return handle
+
+    def _shared(self, inode: int, node: File, seen: Attributes | None) -> OpenFile | None:
+        """The open file to join, counted already, or None.  Hold the lock."""
+        file = None if node.volatile else self._by_inode.get(inode)
+        if file is None or (file.writer is None and file.seen != seen):
+            return None
+        file.count += 1
+        return file
 
     def open_written(self, inode: int, node: File, writer: Writer) -> int:
         """A handle for *node* through *writer*, which those who have it open for reading share from now on."""

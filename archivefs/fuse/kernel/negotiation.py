@@ -103,7 +103,8 @@ def _wanted(driver: Driver) -> Flag:
         flags |= Flag.CACHE_SYMLINKS
     else:
         flags |= Flag.AUTO_INVAL_DATA
-    if os.geteuid() == 0 and not opens_not_needed(driver):
+    if os.geteuid() == 0 and not opens_not_needed(driver) and not driver.options.read_write:
+        # A file that is handed over cannot be opened for writing meanwhile.
         flags |= Flag.PASSTHROUGH
     return flags
 

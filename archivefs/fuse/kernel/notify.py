@@ -17,7 +17,7 @@ import os
 import threading
 
 from archivefs.fuse.kernel import protocol
-from archivefs.fuse.kernel.protocol import ROOT_ID
+from archivefs.fuse.kernel.protocol import ONLY_ATTRIBUTES, ROOT_ID, entry_notification, inode_notification
 from archivefs.fuse.kernel.requests import Requests
 
 log = logging.getLogger("archivefs.fuse")
@@ -25,7 +25,6 @@ log = logging.getLogger("archivefs.fuse")
 INTERVAL_S = 1.0
 MOST_NAMES = 10_000
 """Told one by one; whatever is beyond that expires soon enough."""
-ONLY_ATTRIBUTES = -1
 
 
 class Notifier(threading.Thread):
@@ -88,17 +87,3 @@ class Notifier(threading.Thread):
         except OSError as error:
             # ENOENT: the kernel does not have it any more.
             log.debug("notification: %s", error.strerror)
-
-
-def inode_notification(nodeid: int, start: int) -> bytes:
-    """Forget the attributes of an inode, and its pages from *start* on unless that is negative."""
-    message = protocol.INVAL_INODE
-    return message.pack(message.size, protocol.NOTIFY_INVAL_INODE, 0, nodeid, start, 0)
-
-
-def entry_notification(parent: int, name: str) -> bytes:
-    """Forget a name."""
-    encoded = name.encode()
-    head = protocol.INVAL_ENTRY
-    size = head.size + len(encoded) + 1
-    return head.pack(size, protocol.NOTIFY_INVAL_ENTRY, 0, parent, len(encoded), 0) + encoded + b"\0"

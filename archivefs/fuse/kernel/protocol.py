@@ -130,6 +130,7 @@ GETATTR_FH = 1 << 0
 NOTIFY_INVAL_INODE = 2
 NOTIFY_INVAL_ENTRY = 3
 NOTIFY_INC_EPOCH = 8
+ONLY_ATTRIBUTES = -1
 
 # -- requests --
 
@@ -209,3 +210,15 @@ def error_reply(unique: int, number: int) -> bytes:
 def data_reply(unique: int, data: bytes) -> tuple[bytes, bytes]:
     """The reply that hands over *data*."""
     return OUT_HEADER.pack(OUT_SIZE + len(data), 0, unique), data
+
+
+def inode_notification(nodeid: int, start: int) -> bytes:
+    """Forget the attributes of an inode, and its pages from *start* on unless that is ONLY_ATTRIBUTES."""
+    return INVAL_INODE.pack(INVAL_INODE.size, NOTIFY_INVAL_INODE, 0, nodeid, start, 0)
+
+
+def entry_notification(parent: int, name: str) -> bytes:
+    """Forget a name."""
+    encoded = name.encode()
+    size = INVAL_ENTRY.size + len(encoded) + 1
+    return INVAL_ENTRY.pack(size, NOTIFY_INVAL_ENTRY, 0, parent, len(encoded), 0) + encoded + b"\0"

@@ -6,7 +6,7 @@ Threading: the tables only grow, and by answers that are always the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 from archivefs.fuse.driver import IMMUTABLE_LIFETIME_S, UNKNOWN_INODE, Driver
@@ -15,7 +15,7 @@ from archivefs.fuse.kernel import protocol
 from archivefs.fuse.kernel.inodes import Inodes
 from archivefs.fuse.kernel.negotiation import Session
 from archivefs.fuse.kernel.protocol import ATTR_REPLY, DIRENT, DIRENTPLUS, ENTRY_REPLY, LIFETIMES, NO_ENTRY
-from archivefs.tree import Attributes, Directory, Entry, File, Kind, Node
+from archivefs.tree import Attributes, Directory, Entry, File, Kind, Node, Tree
 
 BLOCK = 4096
 IMMUTABLE_S = int(IMMUTABLE_LIFETIME_S)
@@ -50,14 +50,14 @@ class Replies:
 
     def entry(self, unique: int, parent: Node, nodeid: int, node: Node) -> bytes:
         """The answer to a look-up."""
-        attributes = node.attributes()
+        attributes, lasting = self._driver.attributes(node)
         second, rest = divmod(attributes.mtime_ns, SECOND_NS)
         return ENTRY_REPLY.pack(
             ENTRY_REPLY.size,
             0,
             unique,
             nodeid,
-            self._lifetimes_of(parent, node, attributes),
+            self._lifetimes_of(parent, node, attributes, lasting=lasting),
             self._driver.inode(node),
             attributes.size,
             attributes.size + 511 >> 9,
@@ -78,14 +78,17 @@ class Replies:
         head = protocol.OUT_HEADER.pack(ENTRY_REPLY.size, 0, unique)
         return head + protocol.NO_NODE.pack(0, 0, seconds, 0, 0, 0)
 
-    def attributes(self, unique: int, node: Node, attributes: Attributes, *, checked: bool = False) -> bytes:
+    def attributes(
+        self, unique: int, node: Node, attributes: Attributes, *, checked: bool = False, lasting: bool = True
+    ) -> bytes:
         """The answer to GETATTR.  *checked*: an empty file that was found to be readable."""
+        seconds = self.lifetime_s(node) if checked else self._attributes_lifetime_s(node, attributes)
         second, rest = divmod(attributes.mtime_ns, SECOND_NS)
         return ATTR_REPLY.pack(
             ATTR_REPLY.size,
             0,
             unique,
-            self.lifetime_s(node) if checked else self._attributes_lifetime_s(node, attributes),
+            seconds if lasting else 0,
             0,
             0,
             self._driver.inode(node),
@@ -115,10 +118,10 @@ class Replies:
             return 0
         return self.lifetime_s(node)
 
-    def _lifetimes_of(self, parent: Node, node: Node, attributes: Attributes) -> bytes:
+    def _lifetimes_of(self, parent: Node, node: Node, attributes: Attributes, *, lasting: bool) -> bytes:
         """The name's lifetime is its directory's, the attributes' is the node's own."""
         name_s = 0 if isinstance(node, File) and node.volatile else self.lifetime_s(parent)
-        key = (name_s, self._attributes_lifetime_s(node, attributes))
+        key = (name_s, self._attributes_lifetime_s(node, attributes) if lasting else 0)
         packed = self._lifetimes.get(key)
         if packed is None:
             packed = self._lifetimes[key] = LIFETIMES.pack(0, *key, 0, 0)
@@ -182,6 +185,7 @@ class Replies:
         seconds = self.lifetime_s(directory)
         usual = LIFETIMES.pack(0, seconds, seconds, 0, 0)
         leads_back, unsure = tree.leads_back, self._session.no_open
+        special = self._special_inodes(tree)
 
         def line(entry: Entry, offset: int, name_size: int) -> bytes | None:
             node = entry.node
@@ -195,6 +199,8 @@ class Replies:
             if kind == FILE and _needs_care(node, size=size, unsure=unsure):  # isinstance() would cost more
                 return None
             inode = base | node.ident
+            if inode in special:
+                return None
             second, rest = divmod(mtime_ns, SECOND_NS)
             blocks = size + 511 >> 9
             # fmt: off
@@ -206,21 +212,29 @@ class Replies:
 
         return line
 
+    def _special_inodes(self, tree: Tree) -> Container[int]:
+        """Those whose attributes are not simply the node's: open ones that may have changed, and after chmod."""
+        changed = self._driver.modes_set
+        if tree.immutable and not changed:
+            return ()
+        return {*self._driver.files.inodes(), *changed}
+
     def _line(
         self, handle: DirectoryHandle, parent: int, entry: Entry, offset: int, name_size: int, given: list[int]
     ) -> bytes:
         """Any other line: without a node where there is none, or none that could be told about."""
         node = entry.node
-        attributes = _attributes(node) if node is not None else None
-        if node is None or attributes is None:
+        told = self._told(node) if node is not None else None
+        if node is None or told is None:
             inode = self._driver.entry_inode(handle.directory, entry)
             return NO_ENTRY + DIRENT.pack(inode, offset, name_size, entry.kind)
+        attributes, lasting = told
         nodeid = self._inodes.hand_out(node, parent, entry.name)
         given.append(nodeid)
         second, rest = divmod(attributes.mtime_ns, SECOND_NS)
         return DIRENTPLUS.pack(
             nodeid,
-            self._lifetimes_of(handle.directory, node, attributes),
+            self._lifetimes_of(handle.directory, node, attributes, lasting=lasting),
             nodeid,
             attributes.size,
             attributes.size + 511 >> 9,
@@ -236,6 +250,15 @@ class Replies:
             name_size,
             entry.kind,
         )
+
+    def _told(self, node: Node) -> tuple[Attributes, bool] | None:
+        """What the driver says of a node, if that is of use in a listing."""
+        if isinstance(node, File) and node.volatile:
+            return None
+        try:
+            return self._driver.attributes(node)
+        except Exception:
+            return None
 
     def _dots(self, nodeid: int, offset: int, room: int, start: bytes) -> tuple[list[bytes], int, int]:
         """ "." and "..": the kernel does not add them.  Their nodes are never handed out: it would not forget them."""
@@ -253,13 +276,3 @@ class Replies:
 def _needs_care(file: Any, *, size: int, unsure: bool) -> bool:
     """Is it volatile, or perhaps only seems to be empty?"""
     return file.volatile or (not size and unsure and not file.sure)
-
-
-def _attributes(node: Node) -> Attributes | None:
-    """The attributes, if they are of use in a listing."""
-    if isinstance(node, File) and node.volatile:
-        return None
-    try:
-        return node.attributes()
-    except Exception:
-        return None

@@ -60,6 +60,8 @@ class Requests:
         """Nodes with a read or an open that hangs: others fail at once, since the kernel asks twice."""
         self.interrupted: dict[int, float] = {}
         """Requests whose caller has got a signal, and when."""
+        self.forget_attributes: Callable[[int], None] = _ignore
+        """Makes the kernel forget the attributes of a node; set by who can speak to it."""
         self._passthrough = passthrough
         self._changing = ChangingRequests(self) if driver.options.read_write else None
         self._handlers = self._table()
@@ -143,7 +145,7 @@ class Requests:
 
     def getattr(self, call: Call) -> Reply:
         """GETATTR: what stat shows."""
-        node, attributes = self._attributes(call.nodeid)
+        node, attributes, lasting = self._attributes(call.nodeid)
         checked = False
         if not attributes.size and self.session.no_open and isinstance(node, File):
             flags, _, _ = protocol.GETATTR_IN.unpack_from(call.buffer, IN_SIZE)
@@ -152,18 +154,18 @@ class Requests:
                 self._refuse_stuck(call.nodeid)
                 node.open().close()
                 checked = True
-        return self.replies.attributes(call.unique, node, attributes, checked=checked)
+        return self.replies.attributes(call.unique, node, attributes, checked=checked, lasting=lasting)
 
-    def _attributes(self, nodeid: int) -> tuple[Node, Attributes]:
-        """A node and its attributes; those of the open file where the node itself is gone."""
+    def _attributes(self, nodeid: int) -> tuple[Node, Attributes, bool]:
+        """A node, its attributes (those of the open file where the node itself is gone), and whether they last."""
         try:
             node = self.inodes.node(nodeid)
-            return node, node.attributes()
+            return node, *self.driver.attributes(node)
         except NotFound:
             file = self.driver.files.by_inode(nodeid)
             if file is None:
                 raise StaleNode from None
-            return file.node, file.reader.attributes()
+            return file.node, file.shown() or file.reader.attributes(), False
 
     def readlink(self, call: Call) -> Reply:
         """READLINK: where a symbolic link leads."""
@@ -218,8 +220,12 @@ class Requests:
             answer = protocol.FOPEN_PASSTHROUGH
         elif opened.direct:
             answer = protocol.FOPEN_DIRECT_IO
+        elif opened.keep_cache:
+            answer = protocol.FOPEN_KEEP_CACHE
         else:
-            answer = protocol.FOPEN_KEEP_CACHE if opened.keep_cache else 0
+            # The size the kernel has may be that of an earlier version; it asks again before it reads.
+            answer = 0
+            self.forget_attributes(call.nodeid)
         if self._changing is None:
             # Another may open the same file for writing, and its bytes must be saved at close.
             answer |= protocol.FOPEN_NOFLUSH
@@ -340,6 +346,10 @@ class Requests:
 
     def _refuse_unknown(self, call: Call) -> Reply:
         return error_reply(call.unique, errno.ENOSYS)
+
+
+def _ignore(nodeid: int) -> None:
+    """Where nobody can be told."""
 
 
 def _nothing(call: Call) -> Reply:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 TICK_S = 0.01
 QUIET_TICKS = 50
 """After so many looks with nothing to see it sleeps until the next request."""
+STALL_S = 0.1
+"""Looks further apart than that mean that this process itself got no time (a busy machine, SIGSTOP): such time does not
+count, since the workers had none either."""
 CHORES_S = 1.0
 INTERRUPT_GRACE_S = 1.0
 """A signal need not mean the end of its process, so a request that is soon answered is better answered in full."""
@@ -57,6 +60,7 @@ class Watchdog(threading.Thread):
         self._tick_s = min(TICK_S, limit_s / 4)
         self._seen: dict[Worker, _Seen] = {}
         self._quiet = 0
+        self._last_look = 0.0
         self._next_chores = 0.0
         self._alarm = threading.Event()
         self._stopped = False
@@ -92,12 +96,14 @@ class Watchdog(threading.Thread):
     def look(self, now: float) -> bool:
         """One look at all workers; say whether any of them, or an interrupted request, is worth another one soon."""
         seen: dict[Worker, _Seen] = {}
+        lost_s = max(0.0, now - self._last_look - STALL_S)
+        self._last_look = now
         for worker in self._crew.workers():
             unique = worker.call.unique
             if unique:
                 before = self._seen.get(worker)
                 known = before is not None and before.unique == unique
-                seen[worker] = before if before is not None and known else _Seen(unique, now)
+                seen[worker] = _Seen(unique, before.since + lost_s if before is not None and known else now)
                 if known:
                     self._crew.relieve(worker, may_start=True)
                     self._judge(worker.call, seen[worker], now)

@@ -17,15 +17,18 @@ import os
 import select
 import threading
 import time
+from contextlib import suppress
 
 from archivefs.fuse.kernel.calls import Call, MalformedRequest, Reply
 from archivefs.fuse.kernel.protocol import (
     IN_SIZE,
     IN_START,
+    ONLY_ATTRIBUTES,
     READ_IN,
     UNANSWERED,
     Opcode,
     error_reply,
+    inode_notification,
 )
 from archivefs.fuse.kernel.requests import Requests
 from archivefs.fuse.kernel.watchdog import Watchdog
@@ -55,6 +58,7 @@ class Crew:
         self._lock = threading.Lock()
         self._workers: set[Worker] = set()
         self._waiting: list[Worker] = []
+        requests.forget_attributes = self._forget_attributes
 
     def start(self) -> None:
         """Put the first worker on duty."""
@@ -143,6 +147,11 @@ class Crew:
             os.write(self.fd, reply)
         elif reply is not None:
             os.writev(self.fd, reply)
+
+    def _forget_attributes(self, nodeid: int) -> None:
+        """Only attributes: for that the kernel takes no lock that a request could hold, so any worker may say it."""
+        with suppress(OSError):
+            self.send(inode_notification(nodeid, ONLY_ATTRIBUTES))
 
     def answer_for(self, unique: int, number: int) -> bool:
         """Answer request *unique* with an error; False when it was answered already."""

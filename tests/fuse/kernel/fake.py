@@ -120,6 +120,8 @@ class FakeKernel:
         self.crew.send = self._send  # type: ignore[method-assign]
         self.refused: list[int] = []
         """Requests that were answered although nobody waited."""
+        self.told: list[bytes] = []
+        """Notifications."""
         self._pending: set[int] = set()
         self._guard = threading.Lock()
         self._last = 0
@@ -127,6 +129,9 @@ class FakeKernel:
     def _send(self, reply: Reply) -> None:
         pieces = [reply] if isinstance(reply, bytes) else list(reply or ())
         unique = protocol.OUT_HEADER.unpack_from(bytes(pieces[0]))[2]
+        if not unique:
+            self.told.append(b"".join(pieces))
+            return
         with self._guard:
             if unique not in self._pending:
                 self.refused.append(unique)

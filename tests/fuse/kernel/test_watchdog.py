@@ -211,6 +211,27 @@ def test_the_watchdog_sleeps_while_there_is_nothing_to_do(gate: Gate, caplog: py
     assert "no answer within" in caplog.text
 
 
+def test_time_in_which_the_driver_itself_stood_still_does_not_count(gate: Gate, caplog) -> None:
+    with FakeKernel(Named({"hang": hanging_at_read(gate)}), timeout_s=10) as kernel:
+        unique = kernel.send(Opcode.READ, kernel.look_up(1, "hang").nodeid, read_body(0, 0, 4096))
+        assert wait_until(lambda: gate.waiting == 1)
+        dog = kernel.crew.watchdog
+        dog._tick_s = 3.0  # only this test looks from now on
+        time.sleep(0.05)
+        now = time.monotonic()
+        for _ in range(5):
+            now += 5
+            dog.look(now)
+        assert kernel.receive(0) is None
+        for _ in range(200):
+            now += 0.05
+            dog.look(now)
+        answer = kernel.receive()
+        assert answer is not None
+        assert (answer.unique, answer.error) == (unique, errno.ETIMEDOUT)
+    assert "no answer within 10 s" in caplog.text
+
+
 def test_readers_that_nobody_uses_are_closed_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archivefs.fuse.unopened.IDLE_S", 0.1)
     tree = Named({"large": Large})
