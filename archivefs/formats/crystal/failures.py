@@ -152,8 +152,7 @@ class StatusDirectory(CrystalDirectory):
 
     def child(self, name: str) -> Node:
         key = number_of(name)
-        row = self.tree.project.row("has_status", key, self._status) if key is not None else None
-        if row is None or key is None:
+        if key is None or not _is_so(self.tree, "has_status", key, self._status):
             raise self.not_found(name)
         return status_link(self.tree, key)
 
@@ -220,8 +219,7 @@ class NoCookies(CrystalDirectory):
 
     def child(self, name: str) -> Node:
         key = number_of(name)
-        row = self.tree.project.row("has_no_cookie", key) if key is not None else None
-        if row is None or key is None:
+        if key is None or not _is_so(self.tree, "has_no_cookie", key):
             raise self.not_found(name)
         return no_cookie_link(self.tree, key)
 
@@ -237,6 +235,14 @@ def no_cookie_link(tree: CrystalTree, key: int) -> Link:
     """The link to a revision fetched without a cookie, or to why it could not be fetched."""
     folder = ("errors", NO_COOKIE)
     return Link(tree, tree.idents.of(Sort.NO_COOKIE, key), lambda: _target(tree, key, folder))
+
+
+def _is_so(tree: CrystalTree, statement: str, *parameters: int) -> bool:
+    """Does a statement give a row?  What is too long to be read is not listed either."""
+    try:
+        return tree.project.row(statement, *parameters) is not None
+    except LimitExceeded:
+        return False
 
 
 def _target(tree: CrystalTree, key: int, folder: Parts) -> str:

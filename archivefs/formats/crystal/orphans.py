@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from archivefs.format import Finding, Level
 from archivefs.formats.crystal.bodies import IN_PROGRESS, REVISIONS
 from archivefs.formats.crystal.history import number_of
+from archivefs.formats.crystal.packs import pack_problem
 from archivefs.formats.crystal.project import FLAT, Project
 
 _THREE = re.compile("[0-9a-f]{3}")
@@ -64,11 +65,22 @@ def _bodies(project: Project, path: str, base: str, parts: tuple[str, ...]) -> I
     for name in sorted(_names(path)):
         where = "/".join((base, *parts, name))
         if _PACK.fullmatch(name):
-            continue  # an entry of no revision is nothing
+            yield from _pack(os.path.join(path, name), where)  # an entry of no revision is nothing
+            continue
         if not _THREE.fullmatch(name):
             yield _stray(where)
         elif int(name, 16) not in known:
             yield _orphan(where)
+
+
+def _pack(path: str, where: str) -> Iterator[Finding]:
+    """A pack that cannot be read; its bodies count as lost unless they lie beside it."""
+    try:
+        problem = pack_problem(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK), where)
+    except OSError as error:
+        problem = f"it cannot be opened: {error.strerror}"
+    if problem:
+        yield Finding("damaged-pack", Level.ERROR, where, problem)
 
 
 def _names(path: str) -> Iterator[str]:

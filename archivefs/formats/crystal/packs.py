@@ -69,6 +69,15 @@ def read_pack(fd: int, name: str) -> Contents:
         directory.close()
 
 
+def pack_problem(fd: int, name: str) -> str | None:
+    """What is wrong with a pack as a whole, if anything.  Closes *fd*."""
+    try:
+        ZipDirectory.open(name, limits=LIMITS, fd=fd).close()
+    except ArchiveError as error:
+        return error.problem
+    return None
+
+
 def open_entry(fd: int, name: str, key: int, entry: PackEntry, attributes: Attributes, cache: ByteCache) -> Reader:
     """Open a body in the pack that is open as *fd*, which is the reader's to close."""
     if entry.stored:

@@ -204,30 +204,32 @@ def _revision_statements(schema: Schema) -> dict[str, str]:
 
 def _error_statements(schema: Schema) -> dict[str, str]:
     revisions, inside = _revisions(schema), "v.id > ? and v.id <= ?"
-    has_cookies = schema.has("resource_revision", "request_cookie")
-    with_cookie, without_cookie = "v.request_cookie is not null", "v.request_cookie is null" if has_cookies else "0"
-    cookies_indexed = has_cookies and COOKIE_INDEX in schema.indexes
-    if cookies_indexed:
-        without_cookie = (
-            f"not exists (select 1 from resource_revision c indexed by {COOKIE_INDEX}"
-            " where c.request_cookie is not null and c.id = v.id)"
-        )
-    by_cookie = f" indexed by {COOKIE_INDEX}" if cookies_indexed else ""
-    any_cookie = f"select 1 from {revisions} v{by_cookie} where {with_cookie}"
-    if not cookies_indexed:
-        any_cookie = f"select 1 from {revisions} v where {inside} and {with_cookie}"
+    by_index = f"select v.id from resource_revision v indexed by {ERROR_INDEX} where v.error != 'null' and v.id > ?"
     return {
-        "errors_page": f"select v.id from resource_revision v indexed by {ERROR_INDEX}"
-        " where v.error != 'null' and v.id > ? order by v.id limit ?"
-        if ERROR_INDEX in schema.indexes
-        else "",
+        "errors_page": f"{by_index} order by v.id limit ?" if ERROR_INDEX in schema.indexes else "",
         "error_chunk": f"select v.id from {revisions} v where {inside} and v.error != 'null' order by v.id",
         **_status_statements(schema),
-        "any_cookie": f"{any_cookie} limit 1" if has_cookies else "",
-        "no_cookie_chunk": f"select v.id from {revisions} v where {inside} and {without_cookie}"
-        f" and {_resource_known(schema)} order by v.id",
-        "has_no_cookie": f"select v.resource_id from {revisions} v where v.id = ? and {without_cookie}"
-        f" and {_resource_known(schema)}",
+        **_cookie_statements(schema),
+    }
+
+
+def _cookie_statements(schema: Schema) -> dict[str, str]:
+    if not schema.has("resource_revision", "request_cookie"):
+        return {"any_cookie": "", "no_cookie_chunk": "", "has_no_cookie": ""}
+    inside, known = "v.id > ? and v.id <= ?", _resource_known(schema)
+    any_cookie = f"select 1 from resource_revision v where {inside} and v.request_cookie is not null limit 1"
+    without = "v.request_cookie is null"
+    if COOKIE_INDEX in schema.indexes:
+        indexed = f"indexed by {COOKIE_INDEX} where"
+        any_cookie = f"select 1 from resource_revision v {indexed} v.request_cookie is not null limit 1"
+        without = (
+            f"not exists (select 1 from resource_revision c {indexed} c.request_cookie is not null and c.id = v.id)"
+        )
+    return {
+        "any_cookie": any_cookie,
+        "no_cookie_chunk": f"select v.id from resource_revision v where {inside} and {without} and {known}"
+        " order by v.id",
+        "has_no_cookie": f"select v.resource_id from resource_revision v where v.id = ? and {without} and {known}",
     }
 
 
@@ -244,6 +246,11 @@ def _status_statements(schema: Schema) -> dict[str, str]:
     if STATUS_INDEX in schema.indexes:
         source = f"resource_revision v indexed by {STATUS_INDEX} where {status} != 200"
         found["next_status"] = f"select min({status}) from {source} and {status} > ? and {status} < ''"
+        found["has_status"] = (
+            "select v.resource_id from resource_revision a cross join resource_revision v"
+            f" indexed by {STATUS_INDEX} on v.resource_id = a.resource_id and v.id = a.id"
+            f" where a.id = ? and {status} != 200 and {status} = ? and {known}"
+        )
         found["status_page"] = (
             f"select v.id, v.resource_id from {source} and {status} = ? and v.resource_id >= ?"
             f" and (v.resource_id > ? or v.id > ?) and {known} order by v.resource_id, v.id limit ?"

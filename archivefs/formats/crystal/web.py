@@ -127,8 +127,10 @@ class WebView(UrlView):
             first, resource, revision = self.project.look_up(url)
         except LimitExceeded:
             return super().child(prefix, name)
-        if first is not None:
+        if first is not None and self.project.resource(first):
             return self.shown_directory(url + b"/", first) or self.extra_child(prefix, name)
+        if first is not None:
+            return super().child(prefix, name)  # the first URL in it is too long to be read
         shown = self.sight.shown_of(resource, url, revision) if resource is not None else None
         return self._shown_node(resource or 0, shown) or self.extra_child(prefix, name)
 
