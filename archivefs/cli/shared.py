@@ -11,7 +11,9 @@ from typing import Any
 
 import click
 
+from archivefs.cli.progress import Meter
 from archivefs.errors import quoted
+from archivefs.format import Progress
 
 EXIT_CODES = "Exit codes: 0 done, 1 findings or failure, 2 usage or an archive that cannot be read."
 
@@ -23,6 +25,8 @@ class Running:
     """What is known of the command that runs."""
 
     debug: bool = False
+    meter: Callable[[str], Progress] = Meter
+    """For the commands of formats, which cannot import it: a progress line with this label."""
 
 
 @dataclass(frozen=True, kw_only=True)

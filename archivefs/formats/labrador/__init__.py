@@ -109,6 +109,6 @@ FORMAT = Format(
     create=_create,
     verify=_verify,
     commands=_commands,
-    command_names=("bitsy",),
+    command_names=("bitsy", "complete", "pack"),
     unreadable_code="zip-unreadable",
 )
