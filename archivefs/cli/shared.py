@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 
-from archivefs.cli.progress import Meter
 from archivefs.errors import quoted
 from archivefs.format import Progress
 
@@ -25,8 +24,12 @@ class Running:
     """What is known of the command that runs."""
 
     debug: bool = False
-    meter: Callable[[str], Progress] = Meter
-    """For the commands of formats, which cannot import it: a progress line with this label."""
+
+    def meter(self, label: str) -> Progress:
+        """For the commands of formats, which cannot import it: a progress line with this label."""
+        from archivefs.cli.progress import Meter
+
+        return Meter(label)
 
 
 @dataclass(frozen=True, kw_only=True)
