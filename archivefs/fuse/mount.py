@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import select
 import signal
 import stat
 import sys
@@ -147,8 +148,7 @@ class Mounting:
         self._mountpoint = mountpoint
         self._options = options
         self._on_ready = on_ready
-        self._events: SimpleQueue[object] = SimpleQueue()
-        """Numbers of signals, ``None`` for the end of the transport, or the error that ended it."""
+        self._events = _Events()
 
     def run(self) -> int:
         """Open the archive, mount it, serve until it is unmounted or a signal comes, close it."""
@@ -156,7 +156,7 @@ class Mounting:
         driver = Driver(tree, self._options, self._cache)
         logging.getLogger("archivefs").addHandler(driver.problems)
         try:
-            with prepared(self._mountpoint), self._signals():
+            with prepared(self._mountpoint), self._events.signals():
                 driver.committer.watch()
                 code = self._serve_by_first_that_works(driver)
             driver.finish()
@@ -210,18 +210,46 @@ class Mounting:
         except Exception as error:
             log.error("unmount: %s", error)
 
+
+class _Events:
+    """What the main thread waits for: a signal, ``None`` for the end of the transport, or the error that ended it.
+
+    A signal may reach any thread, and Python runs its handler in the main thread only once that wakes up; so it waits
+    for a pipe, into which Python writes the number of a signal the moment it comes.
+    """
+
+    def __init__(self) -> None:
+        self._reading, self._writing = os.pipe()
+        os.set_blocking(self._writing, False)
+        self._outcomes: SimpleQueue[BaseException | None] = SimpleQueue()
+
+    def put(self, outcome: BaseException | None) -> None:
+        """The transport has ended.  From any thread."""
+        self._outcomes.put(outcome)
+        os.write(self._writing, b"\0")
+
+    def get(self, timeout: float | None = None) -> object:
+        """The next one; raises Empty when none comes in time."""
+        if not select.select([self._reading], [], [], timeout)[0]:
+            raise Empty
+        number = os.read(self._reading, 1)[0]
+        return signal.Signals(number) if number else self._outcomes.get_nowait()
+
     @contextmanager
-    def _signals(self) -> Iterator[None]:
-        """Signals become events; SimpleQueue.put may be called from a handler."""
-        before = {number: signal.signal(number, self._on_signal) for number in SIGNALS}
+    def signals(self) -> Iterator[None]:
+        """Signals come here instead of ending the process."""
+        handlers = {number: signal.signal(number, _ignore) for number in SIGNALS}
+        descriptor = signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
         try:
             yield
         finally:
-            for number, handler in before.items():
+            signal.set_wakeup_fd(descriptor)
+            for number, handler in handlers.items():
                 signal.signal(number, handler)
 
-    def _on_signal(self, number: int, _frame: object) -> None:
-        self._events.put(signal.Signals(number))
+
+def _ignore(_number: int, _frame: object) -> None:
+    """The number is in the pipe already."""
 
 
 def _within(limit_s: float, action: Callable[[], None]) -> None:

@@ -70,7 +70,7 @@ def test_a_signal_ends_the_driver_with_reads_under_way(tmp_path: Path, transport
         children = [reading(mount.path / f"hang{i}") for i in range(12)]
         time.sleep(0.5)
         mount.process.send_signal(number)
-        assert mount.wait_gone() == 0
+        assert mount.wait_gone() == 0, mount.said()
         assert not mount.is_mounted()
         assert all(child.wait(10) != 0 for child in children)
         assert not (tmp_path / "m").exists()
