@@ -74,6 +74,8 @@ class Opened(NamedTuple):
     handle: int
     keep_cache: bool
     direct: bool
+    settled: bool = True
+    """False: it has changed so lately that the kernel may still have its earlier size."""
 
 
 class Driver:
@@ -100,7 +102,7 @@ class Driver:
         self._controls: weakref.WeakKeyDictionary[Tree, ControlTree] = weakref.WeakKeyDictionary()
         self.modes_set: dict[int, int] = {}
         """Modes that were set by chmod, by inode."""
-        self._versions: dict[int, int] = {}
+        self._versions: dict[int, tuple[int, float]] = {}
         self._logged: dict[str, float] = {}
         self._main = self.root.tree
         self._last_base: tuple[Tree, int] = (self._main, 0)
@@ -342,17 +344,22 @@ class Driver:
         handle = self.files.open(inode, node, seen)
         if node.volatile or self.files.by_inode(inode) is not self.files.get(handle):
             return Opened(handle, keep_cache=False, direct=True)
-        return Opened(handle, keep_cache=seen is None or self._may_keep(inode, seen), direct=False)
+        if seen is None:
+            return Opened(handle, keep_cache=True, direct=False)
+        known_s = self._known_for(inode, hash(seen))
+        return Opened(handle, keep_cache=known_s > 0, direct=False, settled=known_s > LIVING_LIFETIME_S)
 
-    def _may_keep(self, inode: int, seen: Attributes) -> bool:
-        """May the kernel keep the pages it has of this file?  Only if its bytes are those of the last open."""
-        version = hash(seen)
+    def _known_for(self, inode: int, version: int) -> float:
+        """For how long this version of a file has been opened; 0.0 at its first open, whose pages cannot be kept."""
+        now = time.monotonic()
         with self._lock:
-            same = self._versions.get(inode) == version
+            last, since = self._versions.get(inode, (0, now))
+            if last == version:
+                return max(now - since, 1e-9)
             if len(self._versions) >= VERSIONS_KEPT:
                 self._versions.clear()
-            self._versions[inode] = version
-        return same
+            self._versions[inode] = (version, now)
+        return 0.0
 
     def read(self, handle: int, offset: int, size: int) -> bytes:
         """Bytes of an open file.  One that is known to hang is failed at once, since the kernel asks twice."""

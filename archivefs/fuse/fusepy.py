@@ -220,7 +220,9 @@ def _operations_class() -> type[Any]:
                 return self._driver.open(node)
 
             opened = self._answer("open", open_it, lambda late: self._driver.files.release(late.handle))
-            info.fh, info.keep_cache, info.direct_io = opened.handle, opened.keep_cache, opened.direct
+            # libfuse cannot make the kernel forget a size, so a file that has just changed is read past its pages.
+            stale = not opened.settled and not self._driver.options.read_write
+            info.fh, info.keep_cache, info.direct_io = opened.handle, opened.keep_cache, opened.direct or stale
             return 0
 
         def read(self, path: bytes, buf: Any, size: int, offset: int, fip: Any) -> int:

@@ -1,4 +1,4 @@
-"""What only the kernel's own protocol can show: passthrough, signals, memory, and many clients at once."""
+"""What the kernel's own protocol brings: passthrough, signals, memory; and many clients of a tree that changes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_random_operations_give_what_a_plain_folder_gives(tmp_path: Path) -> Non
 # -- many clients of a living tree --
 
 
-def test_eight_clients_while_generations_change(tmp_path: Path) -> None:
+def test_eight_clients_while_generations_change(tmp_path: Path, transport: str) -> None:
     source = odd_archive(tmp_path, "living", "a 0", "b 0")
     stop = threading.Event()
     problems: list[str] = []
@@ -82,7 +82,7 @@ def test_eight_clients_while_generations_change(tmp_path: Path) -> None:
                     problems.append(str(error))
             looks[number] += 1
 
-    with mounted(source, at=tmp_path / "m", transport="kernel", env=ENV) as mount:
+    with mounted(source, at=tmp_path / "m", transport=transport, env=ENV) as mount:
         threads = [threading.Thread(target=client, args=(number, mount.path)) for number in range(8)]
         for thread in threads:
             thread.start()
@@ -103,9 +103,9 @@ def test_eight_clients_while_generations_change(tmp_path: Path) -> None:
         assert min(looks) > 20
 
 
-def test_what_was_not_there_is_seen_when_it_comes(tmp_path: Path) -> None:
+def test_what_was_not_there_is_seen_when_it_comes(tmp_path: Path, transport: str) -> None:
     source = odd_archive(tmp_path, "living", "a 1")
-    with mounted(source, at=tmp_path / "m", transport="kernel", env=ENV) as mount:
+    with mounted(source, at=tmp_path / "m", transport=transport, env=ENV) as mount:
         assert not (mount.path / "b").exists()
         source.write_text("archivefs-odd living\na 1\nb 2\n")
         assert wait_until(lambda: (mount.path / "b").exists(), 5)
