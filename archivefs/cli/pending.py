@@ -14,13 +14,14 @@ from dataclasses import replace
 from archivefs.cli.shared import OpenRequest
 from archivefs.cli.sources import archive_source, plan_sources
 from archivefs.errors import UsageError
-from archivefs.fuse.remote import RemoteMount, remote_mount
+from archivefs.fuse.remote import RemoteMount, remote_mount, remote_mount_of
 from archivefs.tree import Tree
 
 
 def mounted_at_or_none(path: str) -> RemoteMount | None:
-    """The read-write mount at *path*, or None if that is an archive."""
-    return remote_mount(path) if os.path.isdir(path) else None
+    """The mount at *path*, or the read-write mount of the archive at *path*; None for an archive nobody has mounted."""
+    at_it = remote_mount(path) if os.path.isdir(path) else None
+    return at_it or remote_mount_of(path)
 
 
 @contextmanager

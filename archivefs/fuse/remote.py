@@ -10,7 +10,7 @@ from typing import Any
 
 from archivefs.errors import ArchiveError, MountRefused
 from archivefs.fuse.control import CONTROL_NAME
-from archivefs.fuse.unmount import mounted_at, real_mountpoint
+from archivefs.fuse.unmount import Mount, mounted_at, mounts, real_mountpoint
 
 POLL_S = 0.1
 
@@ -79,8 +79,19 @@ def remote_mount(path: str) -> RemoteMount | None:
     """The mount at *path*, or None when nothing of ours that answers is mounted there."""
     at = real_mountpoint(path)
     mount = mounted_at(at) or mounted_at(os.path.realpath(at))
-    if mount is None or not mount.type.startswith("fuse"):
-        return None
+    return _asked(mount) if mount is not None and mount.type.startswith("fuse") else None
+
+
+def remote_mount_of(archive: str) -> RemoteMount | None:
+    """A read-write mount of *archive*, wherever it is, or None."""
+    path = os.path.abspath(archive)
+    # The source in the mount table may have been named otherwise (-o fsname), so that one is not found.
+    candidates = (mount for mount in mounts() if mount.type.startswith("fuse.") and mount.source == path)
+    found = (remote for remote in map(_asked, candidates) if remote is not None)
+    return next((remote for remote in found if remote.read_write and remote.source == path), None)
+
+
+def _asked(mount: Mount) -> RemoteMount | None:
     try:
         with open(os.path.join(mount.mountpoint, CONTROL_NAME, "status.json"), encoding="utf-8") as file:
             return RemoteMount(mount.mountpoint, json.load(file))
