@@ -1,0 +1,1 @@
+"""The format centidb: stores of the Python library of that name, later called acid."""
