@@ -136,7 +136,8 @@ class Crew:
         end = time.monotonic() + limit_s
         workers = self.workers()
         for worker in workers:
-            if not worker.call.overdue:
+            # One that was just made may not have been started yet.
+            if worker.ident is not None and not worker.call.overdue:
                 worker.join(max(0.0, end - time.monotonic()))
         self.watchdog.stop()
         return not any(worker.is_alive() for worker in workers)
