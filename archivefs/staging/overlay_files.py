@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from archivefs.errors import FileExpected, StaleNode
@@ -248,33 +248,33 @@ class OverlayWriter(Writer):
         if size <= INLINE:
             self._buffer = bytearray(source.read_at(0, size))
         else:
-            number, fd = self._new_body()
-            try:
-                _copy(source, fd, size)
-            except BaseException:
-                os.close(fd)
-                self._area.drop_body(number)
-                raise
-            self.body, self._fd = number, fd
+            self._fill_body(lambda fd: _copy(source, fd, size))
         self._source = None
         source.close()
 
     def _spill(self) -> None:
         """From memory to a body."""
-        assert self._buffer is not None
-        number, fd = self._new_body()
+        data = self._buffer
+        assert data is not None
+        self._fill_body(lambda fd: durable.write_all(fd, bytes(data), 0))
+        self._buffer = None
+
+    def _fill_body(self, fill: Callable[[int], None]) -> None:
+        """A new body to work on, filled; what fails leaves none."""
+        tree = self._file.tree
+        # Under the lock: a commit that empties the area must know at once that the body is in use.
+        with tree.lock:
+            tree.begin()
+            number, fd = self._area.new_body()
+            self.body = number
         try:
-            durable.write_all(fd, bytes(self._buffer), 0)
+            fill(fd)
         except BaseException:
+            self.body = 0
             os.close(fd)
             self._area.drop_body(number)
             raise
-        self.body, self._fd, self._buffer = number, fd, None
-
-    def _new_body(self) -> tuple[int, int]:
-        tree = self._file.tree
-        tree.begin()
-        return self._area.new_body()
+        self._fd = fd
 
     # -- making it last --
 
@@ -282,24 +282,29 @@ class OverlayWriter(Writer):
         with self._lock:
             if not self._dirty or self._file.removed:
                 return
-            staged = self._stage()
-            old = self._file.staged
-            self._file.take(staged, self._mtime_ns)
+            if self._source is not None:
+                # Nothing was written, but the file is new or was emptied: its record is what makes it last.
+                self._begin()
+            if self._buffer is None:
+                self._area.keep_body(self._fd)
+            # From the record to the file that knows of it nobody may commit, or the record would be thrown away.
+            with self._file.tree.lock:
+                if self._file.removed:
+                    return
+                staged = self._stage()
+                old = self._file.staged
+                self._file.take(staged, self._mtime_ns)
             self._dirty = False
             if old is not None and old.body and old.body != staged.body:
                 self._area.drop_body(old.body)
 
     def _stage(self) -> Staged:
-        """Body first, then the record that names it."""
+        """Write the record; a body it names is durable already."""
         tree, parts = self._file.tree, list(self._file.parts())
-        if self._source is not None:
-            # Nothing was written, but the file is new or was emptied: its record is what makes it last.
-            self._begin()
         fields = {"op": "put", "path": parts, "size": self._size, **tree.put_fields(self._file)}
         if self._buffer is not None:
             start, _ = tree.record(fields, bytes(self._buffer), sync=True)
             return Staged(self._size, 0, start)
-        self._area.keep_body(self._fd)
         # From here on the body may be named on disk, even if the call that follows says it failed.
         self._named = True
         tree.record({**fields, "body": self.body}, sync=True)

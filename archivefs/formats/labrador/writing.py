@@ -40,6 +40,8 @@ _END = struct.Struct("<4sHHHHIIH")
 _END64 = struct.Struct("<4sQHHIIQQQQ")
 _LOCATOR64 = struct.Struct("<4sIQI")
 _ALL16, _ALL32 = 0xFFFF, 0xFFFFFFFF
+LARGE = _ALL32
+"""From here on a size or place is written in a zip64 field.  For tests, which cannot write 4 GiB each."""
 _KEPT_FLAGS = 0x0006
 """Of a copied member only what says how it was compressed; sizes are in front of the data, names are ASCII."""
 
@@ -173,10 +175,10 @@ class ZipWriter:
     def _note(self, name: bytes, written: _Written, start: int) -> None:
         self._entries += 1
         method, crc, packed, size, flags = written
-        large = [value for value in (size, packed, start) if value >= _ALL32]
+        large = [value for value in (size, packed, start) if value >= LARGE]
         extra = struct.pack(f"<HH{len(large)}Q", 1, 8 * len(large), *large) if large else b""
         version = 45 if large else 20
-        packed, size, start = (min(value, _ALL32) for value in (packed, size, start))
+        packed, size, start = (_ALL32 if value >= LARGE else value for value in (packed, size, start))
         fixed = (version, version, flags, method, 0, _DATE, crc, packed, size, len(name), len(extra), 0, 0, 0, 0, start)
         self._directory += _CENTRAL.pack(b"PK\x01\x02", *fixed) + name + extra
 
@@ -186,11 +188,12 @@ class ZipWriter:
         """Write the directory; all bytes are handed to the system when this returns."""
         start, size, count = self._position, len(self._directory), self._entries
         self._write(bytes(self._directory))
-        if start >= _ALL32 or size >= _ALL32 or count >= _ALL16:
+        if start >= LARGE or size >= LARGE or count >= _ALL16:
             at = self._position
             self._write(_END64.pack(b"PK\x06\x06", 44, 45, 45, 0, 0, count, count, size, start))
             self._write(_LOCATOR64.pack(b"PK\x06\x07", 0, at, 1))
-        count, size, start = min(count, _ALL16), min(size, _ALL32), min(start, _ALL32)
+        count = min(count, _ALL16)
+        size, start = (_ALL32 if value >= LARGE else value for value in (size, start))
         self._write(_END.pack(b"PK\x05\x06", 0, 0, count, count, size, start, 0))
         self._flush()
 
@@ -215,7 +218,7 @@ class ZipWriter:
 
 def _local_header(name: bytes, written: _Written) -> bytes:
     method, crc, packed, size, flags = written
-    large = max(packed, size) >= _ALL32
+    large = max(packed, size) >= LARGE
     extra = struct.pack("<HHQQ", 1, 16, size, packed) if large else b""
     if large:
         packed = size = _ALL32
