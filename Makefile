@@ -4,7 +4,7 @@
 PYTHON := .venv/bin/python
 ARGS :=
 
-.PHONY: help install test demo lint check bench bench-quick torture clean
+.PHONY: help install test demo lint check bench bench-quick bench-write torture clean
 
 help:
 	@echo "make install   archivefs with all extras, as .venv/bin/archivefs"
@@ -45,6 +45,10 @@ bench:
 bench-quick:
 	@contrib/setup.sh system peers python
 	$(PYTHON) -m contrib.bench --quick $(ARGS)
+
+bench-write:
+	@contrib/setup.sh system peers python
+	$(PYTHON) -m contrib.bench.writing $(ARGS)
 
 torture:
 	@contrib/setup.sh system python

@@ -157,14 +157,14 @@ class Mounted:
         """The most memory the driver has had so far, in bytes."""
         return memory(self._driver.pid, "VmHWM")
 
-    def close(self, *, kill: bool) -> None:
+    def close(self, *, kill: bool, end_s: float = END_S) -> None:
         """Unmount and wait for the driver's end; *kill* where it may be stuck."""
         with uninterrupted():
             if kill:
                 self._driver.kill()
             clear(self.root)
             try:
-                self._driver.wait(END_S)
+                self._driver.wait(end_s)
             except subprocess.TimeoutExpired:
                 self._driver.kill()
                 self._driver.wait()
@@ -174,9 +174,14 @@ class Mounted:
 
 @contextmanager
 def mounted(
-    command: Sequence[str], mountpoint: Path, *, environment: Mapping[str, str], limit_s: float
+    command: Sequence[str],
+    mountpoint: Path,
+    *,
+    environment: Mapping[str, str],
+    limit_s: float,
+    end_s: float = END_S,
 ) -> Iterator[Mounted]:
-    """Start a driver, wait until its mount can be used, and take both down again."""
+    """Start a driver, wait until its mount can be used, and take both down again; it may take *end_s* to end."""
     mountpoint.mkdir(parents=True, exist_ok=True)
     clear(mountpoint)
     mount, kill = None, True
@@ -188,7 +193,7 @@ def mounted(
         kill = False
     finally:
         if mount is not None:
-            mount.close(kill=kill)
+            mount.close(kill=kill, end_s=end_s)
 
 
 def clear(mountpoint: Path) -> None:
