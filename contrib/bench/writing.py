@@ -95,7 +95,7 @@ def _run(work: Path, size: Size, asked: Sequence[str]) -> int:
         (
             f"change one file in {size.archive // MIB} MiB",
             big,
-            lambda at: _copy(small / "0" / "0.html", at / "new.html"),
+            lambda at: _copy(page, at / "new.html"),
         ),
     ]
     for title, source, action in cases:
