@@ -37,6 +37,9 @@ set_up_system() {
     command -v getfattr >/dev/null || packages+=(attr)
     command -v unzip >/dev/null || packages+=(unzip)
     command -v zip >/dev/null || packages+=(zip)
+    command -v git >/dev/null || packages+=(git)
+    command -v vim >/dev/null || packages+=(vim)
+    command -v nano >/dev/null || packages+=(nano)
     [ "${#packages[@]}" -eq 0 ] || install_packages "${packages[@]}"
     # In a machine that has never mounted anything the module may not be loaded.
     [ -e /dev/fuse ] || as_root modprobe fuse 2>/dev/null || true

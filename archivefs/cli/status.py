@@ -21,7 +21,7 @@ def command(place: str, as_json: bool, request: OpenRequest) -> None:
         lines = mount.pending()
     else:
         with opened_for_changing(place, request) as tree:
-            lines = [quoted(f"{what:<7} {'/'.join(parts)}") for what, parts in tree.pending()]
+            lines = [quoted(f"{what} {'/'.join(parts)}") for what, parts in tree.pending()]
     if as_json:
         pairs = [line.split(maxsplit=1) for line in lines]
         write(json_text([{"change": what, "path": path} for what, path in pairs], indent=2))

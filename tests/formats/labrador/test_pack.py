@@ -280,7 +280,7 @@ def test_status(run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> N
     path = left(tmp_path / "island.lbz")
     outcome = run("status", str(path))
     assert outcome.code == 0
-    assert outcome.text.splitlines() == ["removed README.TXT", "added   new/page.html", "changed style.css"]
+    assert outcome.text.splitlines() == ["removed README.TXT", "added new/page.html", "changed style.css"]
     shown = json.loads(run("status", "--json", str(path)).text)
     assert {"change": "added", "path": "new/page.html"} in shown
     assert run("status", str(path)).text.splitlines() == outcome.text.splitlines()
@@ -321,7 +321,7 @@ def test_the_same_with_a_staging_folder(run: Run, tmp_path: Path, caplog: pytest
     edits.write(tree, "new", b"new")
     tree.close()
     assert run("status", str(path)).text == "nothing is pending\n"
-    assert run("status", "-o", staging, str(path)).text == "added   new\n"
+    assert run("status", "-o", staging, str(path)).text == "added new\n"
     assert run("commit", "-o", staging, str(path)).code == 0
     assert site(path)["new"] == b"new"
 
