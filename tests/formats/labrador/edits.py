@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from archivefs.errors import DirectoryExpected
 from archivefs.format import Finding, Level, Opening, VerifyRequest, no_progress
 from archivefs.formats.labrador import FORMAT
 from archivefs.formats.labrador.editing import LabradorEditor
@@ -49,7 +50,8 @@ def site(path: Path, **more: Any) -> dict[str, Any]:
 
 def folder(tree: LabradorEditor, *parts: str) -> OverlayDirectory:
     node = tree.lookup(parts)
-    assert isinstance(node, OverlayDirectory)
+    if not isinstance(node, OverlayDirectory):
+        raise DirectoryExpected(member="/".join(parts))
     return node
 
 
