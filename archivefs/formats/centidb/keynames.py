@@ -130,9 +130,14 @@ def _parsed_moment(text: str) -> Moment:
 
 def flat_name(found: KeyTuple) -> str:
     """The readable name of a tuple, of at most 255 bytes."""
+    return shortened(whole_name(found), found.data)
+
+
+def whole_name(found: KeyTuple) -> str:
+    """The same, however long it is."""
     if not found.canonical:
-        return shortened(ODD + found.data.hex(), found.data)
-    return shortened(",".join(map(element_name, found.values)) or EMPTY, found.data)
+        return ODD + found.data.hex()
+    return ",".join(map(element_name, found.values)) or EMPTY
 
 
 def hex_name(data: bytes) -> str:
@@ -159,14 +164,14 @@ def stem(name: str) -> str:
     return name[:end]
 
 
-def parse_flat(name: str, dialect: Dialect, *, cut_limit: int = MAX_BYTES) -> bytes | CutName | None:
+def parse_flat(name: str, dialect: Dialect) -> bytes | CutName | None:
     """The encoded tuple of a readable name, the bound of a cut one, or None where it names nothing."""
     cut = _CUT_NAME.fullmatch(name)
     if cut:
         return CutName(_bound_of(cut[1], dialect), cut[2])
     try:
         data = _parse_whole(name, dialect)
-        if len(name.encode()) <= cut_limit and flat_name(keys.decode_tuple(data, dialect)) == name:
+        if flat_name(keys.decode_tuple(data, dialect)) == name:
             return data
     except (ValueError, OverflowError, CorruptMember):
         pass

@@ -76,6 +76,13 @@ class Metadata:
         else:
             self.encodings[idx] = name
 
+    def add_counter(self, name: bytes, value: int, key: bytes) -> None:
+        """Take a counter, unless there is one of that name (as bytes and as text)."""
+        if name in self.counters:
+            self.note("meta-duplicate", key, f"counter {quoted(name)} is there twice", lost=False)
+        else:
+            self.counters[name] = value
+
 
 def read_metadata(engine: Engine, prefix: bytes, dialect: Dialect) -> Metadata:
     """All rows; nothing is raised for what is wrong with one of them."""
@@ -154,7 +161,7 @@ def _take_counter(item: Item, name: bytes, fields: tuple[Element, ...], found: M
     if len(fields) < 2 or not _is_number(fields[1]):
         raise CorruptMember("its value is not a number")
     _compare_names(item, name, fields, found)
-    found.counters.setdefault(name, fields[1])  # type: ignore[arg-type]
+    found.add_counter(name, fields[1], item.key)  # type: ignore[arg-type]
 
 
 def _take_encoding(item: Item, name: bytes, fields: tuple[Element, ...], found: Metadata) -> None:
@@ -228,7 +235,7 @@ def _take_counter_row(item: Item, name: bytes, attribute: Element, value: Elemen
     if attribute is not None or not _is_number(value):
         found.note("meta-row", item.key, f"counter {quoted(name)} is not a number", lost=True)
     else:
-        found.counters.setdefault(name, value)  # type: ignore[arg-type]
+        found.add_counter(name, value, item.key)  # type: ignore[arg-type]
 
 
 def _take_group(kind: int, name: bytes, group: _Group, found: Metadata) -> None:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from archivefs.caches import ByteCache
-from archivefs.errors import ArchiveError, CorruptMember, StaleNode
-from archivefs.formats.centidb import detection, keynames, keys, packers, varints
+from archivefs.errors import ArchiveError, CorruptMember, NotFound, StaleNode
+from archivefs.formats.centidb import detection, keys, packers, varints
 from archivefs.formats.centidb.batches import Batch, open_batch
 from archivefs.formats.centidb.dialects import Dialect
 from archivefs.formats.centidb.engine import FIRST_CHUNK, Engine, Item
@@ -175,6 +175,22 @@ class Store:
             if count >= self.limits.walk:
                 break
         return None
+
+    def locate(self, idx: int, key: bytes) -> tuple[Place, bytes]:
+        """Where a record is and the value that is stored there; raises NotFound."""
+        physical = self.base(idx) + key
+        value = self.engine.get(physical, self.limits.value + SLACK)
+        if value is not None:
+            return Place(physical), value
+        place = self.find(idx, key)
+        if place is None:
+            raise NotFound(archive=self.archive)
+        return place, self.value(place.physical)
+
+    def item(self, physical: bytes) -> Item | None:
+        """One physical entry, without its value."""
+        found, _ = self.engine.scan(physical, physical, 1)
+        return found[0] if found and found[0].key == physical else None
 
     def _index_in(self, item: Item, base: bytes, key: bytes) -> int | None:
         data = item.key[len(base) :]
@@ -343,7 +359,7 @@ class Store:
                 return row.key
         return None
 
-    # -- index entries --
+    # -- indices --
 
     def has_index(self, collection: Collection) -> bool:
         """Is there an index on it?"""
@@ -357,10 +373,6 @@ class Store:
             if other.name == index.index_for and not other.is_index:
                 return other
         return None
-
-    def name(self, key: KeyTuple, *, hexed: bool) -> str:
-        """The file name of a record."""
-        return keynames.hex_name(key.data) if hexed else keynames.flat_name(key)
 
 
 def next_after(beginning: bytes) -> bytes | None:
