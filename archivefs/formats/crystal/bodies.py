@@ -146,6 +146,10 @@ class BodyStore:
 
     # -- packs --
 
+    def is_packed(self, key: int) -> bool:
+        """Is there a body of that id in a pack?"""
+        return self._packed(key) is not None
+
     def _packed(self, key: int) -> Body | None:
         for spot in pack_spots(key):
             status = self._status(spot)

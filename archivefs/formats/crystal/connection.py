@@ -41,6 +41,8 @@ class Page(NamedTuple):
 class Connection:
     """One connection: limits, time budget, and rows fetched whole."""
 
+    last_pragmas: tuple[str, ...] = ("query_only=on",)
+
     def __init__(self, path: str, way: Way, state: State, helper: str | None) -> None:
         self.state = state
         self.helper = helper
@@ -70,9 +72,15 @@ class Connection:
             connection.execute("attach ? as ours", (uri_of(helper, Way.IMMUTABLE),))
         connection.execute("pragma trusted_schema=off")
         _load_schema(connection)
-        for pragma in _PRAGMAS:
-            connection.execute(f"pragma {pragma}")
-        connection.set_authorizer(_authorize)
+        for pragma in (*_PRAGMAS, *self.last_pragmas):
+            connection.execute(f"pragma {pragma}").fetchall()
+        connection.set_authorizer(self.authorize)
+
+    @staticmethod
+    def authorize(action: int, _first: str | None, second: str | None, _database: str | None, _by: str | None) -> int:
+        """Nothing but reading, whatever a stranger's schema has in it."""
+        allowed = action in _READING or (action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in _FUNCTIONS)
+        return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
     def page(self, sql: str, parameters: Sequence[Any], budget_s: float) -> Page:
         self._deadline = time.monotonic() + budget_s
@@ -94,7 +102,6 @@ _PRAGMAS = (
     "mmap_size=0",
     "temp_store=memory",
     "cache_size=-8192",
-    "query_only=on",
 )
 _LIMITS = {
     "SQLITE_LIMIT_LENGTH": MAX_VALUE_BYTES,
@@ -115,17 +122,11 @@ _FUNCTIONS = frozenset(
 """What our statements call.  No other function runs, whatever a schema says."""
 
 
-def _authorize(action: int, first: str | None, second: str | None, _database: str | None, _by: str | None) -> int:
-    if action in _READING or (action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in _FUNCTIONS):
-        return sqlite3.SQLITE_OK
-    return sqlite3.SQLITE_DENY
-
-
 def _load_schema(connection: sqlite3.Connection) -> None:
     """Have SQLite read the schema now; this is also where a hot journal shows.
 
     SQLite 3.38 to 3.40 take their own JSON functions for unsafe and then refuse the index that Crystal has on
-    the status.  The functions that may run are limited in any case (``_authorize``).
+    the status.  The functions that may run are limited in any case (``Connection.authorize``).
     """
     try:
         connection.execute("select 1 from sqlite_master limit 1").fetchall()

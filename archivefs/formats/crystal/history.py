@@ -53,7 +53,8 @@ class HistoryView(UrlView):
         if leaf.newest is None or (leaf.failed and self.project.row("newest_kept", leaf.resource) is None):
             return None
         ident = self.tree.idents.of(Sort.REVISIONS, leaf.resource)
-        return Entry(name + SUFFIX, Kind.DIRECTORY, ident, RevisionsDirectory(self.tree, ident, leaf.resource))
+        node = self.tree.revisions_class(self.tree, ident, leaf.resource)
+        return Entry(name + SUFFIX, Kind.DIRECTORY, ident, node)
 
     def leaf_url(self, prefix: bytes, name: str, *, whole: bool, has_directory: bool = False) -> bytes | None:
         if not name.endswith(SUFFIX):
@@ -69,7 +70,7 @@ def revisions_of(tree: CrystalTree, resource: int) -> RevisionsDirectory | None:
     """The directory of a resource's revisions, if there are any."""
     if tree.project.row("newest_kept", resource) is None:
         return None
-    return RevisionsDirectory(tree, tree.idents.of(Sort.REVISIONS, resource), resource)
+    return tree.revisions_class(tree, tree.idents.of(Sort.REVISIONS, resource), resource)
 
 
 class RevisionsDirectory(CrystalDirectory):

@@ -95,12 +95,12 @@ class Edition:
 class Project:
     """An opened project."""
 
-    def __init__(self, place: Place, cache: ByteCache) -> None:
-        """Raises UnreadableArchive."""
+    def __init__(self, place: Place, cache: ByteCache, database: Database | None = None) -> None:
+        """Raises UnreadableArchive.  *database*: opened already, and closed with the project."""
         self.place = place
         self.cache = cache
         self.owner = ("crystal", next(_owners))
-        self.database = Database(place)
+        self.database = database or Database(place)
         self._lock = threading.RLock()
         self._stand_ins: StandIns | None = None
         try:

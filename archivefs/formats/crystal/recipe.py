@@ -52,6 +52,8 @@ class Way(enum.Enum):
     SHARED_LOG = "mode=ro&readonly_shm=1"
     IMMUTABLE = "mode=ro&immutable=1"
     COPY = "copy"
+    WRITE = "mode=rw"
+    """By the one who has the project for himself (``held.py``)."""
 
 
 class State(NamedTuple):

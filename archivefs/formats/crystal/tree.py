@@ -16,10 +16,12 @@ from archivefs.format import Opening
 from archivefs.formats.crystal import failures, gatherings
 from archivefs.formats.crystal.bodies import Body, BodyStore
 from archivefs.formats.crystal.codings import codings_of, decoded_size, open_decoded
+from archivefs.formats.crystal.database import Database
 from archivefs.formats.crystal.facts_of import NANO, mtime_ns
 from archivefs.formats.crystal.history import (
     ByIdDirectory,
     HistoryView,
+    RevisionsDirectory,
     latest_of,
     revision_node,
     revision_parts,
@@ -51,16 +53,17 @@ class CrystalTree(Tree):
     leads_back = True
     open_needed = True
 
-    def __init__(self, path: str, opening: Opening) -> None:
-        """Raises UnreadableArchive."""
+    def __init__(self, path: str, opening: Opening, database: Database | None = None) -> None:
+        """Raises UnreadableArchive.  *database*: opened already, and closed with the tree."""
         place = find_project(path)
-        self.project = Project(place, opening.cache)
+        self.project = Project(place, opening.cache, database)
         self.sight = Sight(self.project, choices_of(opening.options))
         self.idents = Idents()
         self.immutable = read_only_medium(place)
         self._cache = opening.cache
-        self._bodies = BodyStore(place.folder, opening.cache, self.project.owner)
-        self._web = WebView(self)
+        self.bodies = BodyStore(place.folder, opening.cache, self.project.owner)
+        self.web = WebView(self)
+        self.revisions_class: type[RevisionsDirectory] = RevisionsDirectory
         self._history = HistoryView(self)
 
     # -- the tree --
@@ -71,7 +74,7 @@ class CrystalTree(Tree):
     def _top(self) -> list[tuple[str, Node]]:
         of = gatherings.small
         children: list[tuple[str, Node]] = [
-            ("web", UrlRoot(self._web, Fixed.WEB)),
+            ("web", UrlRoot(self.web, Fixed.WEB)),
             ("history", UrlRoot(self._history, Fixed.HISTORY)),
             ("by-id", ByIdDirectory(self, Fixed.BY_ID)),
         ]
@@ -111,7 +114,7 @@ class CrystalTree(Tree):
         return {"project.json": lambda: BytesReader(project_document(self.project))}
 
     def close(self) -> None:
-        self._bodies.close()
+        self.bodies.close()
         self.project.close()
 
     # -- idents --
@@ -131,9 +134,9 @@ class CrystalTree(Tree):
         if sort is Sort.FIXED:
             return self._fixed(key)
         if sort is Sort.WEB:
-            return self._web.node_by_id(key)
+            return self.web.node_by_id(key)
         if sort in (Sort.WEB_DIR, Sort.HISTORY_DIR):
-            return self._url_directory(self._web if sort is Sort.WEB_DIR else self._history, ident, key, extra)
+            return self._url_directory(self.web if sort is Sort.WEB_DIR else self._history, ident, key, extra)
         if sort in (Sort.REVISION, Sort.BY_ID):
             return revision_node(self, sort, key)
         if sort is Sort.REVISIONS:
@@ -157,7 +160,7 @@ class CrystalTree(Tree):
             return gatherings.member_link(self, group, resource) if group and resource else None
         if sort is Sort.ALIAS:
             if extra >= LINK_EXTRA:
-                return self._web.alias_links.node(key, extra)
+                return self.web.alias_links.node(key, extra)
             return next((gatherings.alias_node(self, alias) for alias in edition.aliases if alias.id == key), None)
         return self._failure_node(meaning)
 
@@ -175,7 +178,7 @@ class CrystalTree(Tree):
         if key == Fixed.TOP:
             return self.root()
         if key in (Fixed.WEB_NO_SCHEME, Fixed.HISTORY_NO_SCHEME):
-            return (self._web if key == Fixed.WEB_NO_SCHEME else self._history).top(NO_SCHEME)
+            return (self.web if key == Fixed.WEB_NO_SCHEME else self._history).top(NO_SCHEME)
         for children in (self._top(), failures.error_children(self)):
             for _, node in children:
                 if node.ident == key:
@@ -203,11 +206,11 @@ class CrystalTree(Tree):
     def find_body(self, key: int) -> Body | None:
         """Where the body of a revision lies; None if it is lost."""
         edition = self.project.edition()
-        body = self._bodies.find(key, edition.major, edition.generation)
-        if body is None and (self.project.database.look() or self._bodies.moved()):
-            self._bodies.forget_folders()  # Crystal may have moved everything under us
+        body = self.bodies.find(key, edition.major, edition.generation)
+        if body is None and (self.project.database.look() or self.bodies.moved()):
+            self.bodies.forget_folders()  # Crystal may have moved everything under us
             edition = self.project.edition()
-            body = self._bodies.find(key, edition.major, edition.generation)
+            body = self.bodies.find(key, edition.major, edition.generation)
         return body
 
     def size_of(self, body: Body, headers: Headers) -> int:
@@ -223,7 +226,7 @@ class CrystalTree(Tree):
         if body is None:
             raise lost(self, shown)
         time_ns = mtime_ns(self, shown, body)
-        raw_reader = self._bodies.open(body, mtime_ns=time_ns)
+        raw_reader = self.bodies.open(body, mtime_ns=time_ns)
         size = self._decoded_size(body, shown.headers)
         if size is None:
             return raw_reader
@@ -232,7 +235,7 @@ class CrystalTree(Tree):
 
     def read_through(self, body: Body, size: int) -> None:
         """Read a body from beginning to end, *size* bytes at a time; raises what is wrong with it."""
-        reader = self._bodies.open(body, mtime_ns=0)
+        reader = self.bodies.open(body, mtime_ns=0)
         try:
             for offset in range(0, reader.attributes().size, size):
                 reader.read_at(offset, size)
@@ -247,7 +250,7 @@ class CrystalTree(Tree):
         key = (self.project.owner, "decoded size", body.version, codings)
         size: int | None = self._cache.get(key)
         if size is None:
-            reader = self._bodies.open(body, mtime_ns=0)
+            reader = self.bodies.open(body, mtime_ns=0)
             try:
                 measured = decoded_size(reader, codings)
             finally:
@@ -276,7 +279,7 @@ class CrystalTree(Tree):
         resource = self.find_resource(url)
         if resource is None:
             return
-        node = self._web.node_of(resource)
+        node = self.web.node_of(resource)
         shown = self.sight.shown(resource)
         if node and shown and shown.revision:
             yield self._capture(node, ("web", *self.sight.listed_path(resource.url)), shown)
