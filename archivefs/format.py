@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from archivefs.caches import ByteCache
 from archivefs.errors import ArchiveError
@@ -114,6 +114,52 @@ class Opening:
     read_write: bool = False
     ignore_pending: bool = False
     """Leave alone what an earlier mount has left in a staging area; for throwing that away, whatever it is."""
+    open_other: Callable[[str], Tree] | None = None
+    """Opens another archive, of whatever format, read-only: for a format that is joined with one.  Who calls closes."""
+
+
+@runtime_checkable
+class OpensArchives(Protocol):
+    """What a front-end leaves in click's context for the commands of formats."""
+
+    def open_archive(self, path: str) -> Tree:
+        """Open an archive of whatever format, read-only; raises what opening raises."""
+
+
+class WebRequest(NamedTuple):
+    """A request to a format's own HTTP interface."""
+
+    method: str
+    path: str
+    """Decoded once."""
+    query: str
+    """As it came, without the question mark."""
+    headers: Mapping[str, str]
+    """By name in lower case; of those given twice the last."""
+
+
+class WebAnswer(NamedTuple):
+    """What is sent back; a front-end adds nothing but the length."""
+
+    status: int
+    headers: Mapping[str, str]
+    pieces: Iterable[bytes]
+    length: int
+
+
+WebHandler = Callable[[WebRequest], WebAnswer]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebOffer:
+    """An HTTP interface that a format brings along; ``archivefs NAME serve`` runs it."""
+
+    open: Callable[..., tuple[WebHandler, Callable[[], None]]]
+    """Gives the handler, which may be called from any thread, and how to close it; called with the path and the
+    values of ``options``."""
+    options: Sequence[Any] = ()
+    """Options of its own, for click."""
+    help: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +178,8 @@ class Format:
     """Gives click commands of its own, each to be hung in under its name; called only for them or for ``--help``."""
     command_names: Sequence[str] = ()
     """Their names, so that nothing need be imported to know them."""
+    web: Callable[[], WebOffer] | None = None
+    """Gives its HTTP interface; hung in as ``serve`` under the command of the format's own name."""
     can_write: bool = False
     create: Callable[[str], None] | None = None
     """Makes a new, empty archive at an absolute path where nothing is."""

@@ -39,7 +39,7 @@ ARROWS: dict[str, set[str]] = {
         "staging",
     },
     "fuse": {"tree", "errors", "caches", "options", "format", "readers"},
-    "web": {"tree", "errors", "caches"},
+    "web": {"tree", "errors", "caches", "format"},
     "cli": {
         "registry",
         "compose",
@@ -68,7 +68,8 @@ FOREIGN = {
     "yaml": "cli/ formats/",
     "cachetools": "caches.py",
     "sqlite3": "formats/",
-    "starlette": "web/ formats/",
+    "starlette": "web/",
+    "uvicorn": "web/",
 }
 """Libraries that only some may import, since not everybody has them or wants to wait for them."""
 

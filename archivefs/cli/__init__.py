@@ -102,7 +102,12 @@ def _command_of_format(name: str) -> click.Command | None:
     if format is None or format.commands is None:
         return None
     offered: dict[str | None, click.Command] = {command.name: command for command in format.commands()}
-    return offered.get(name)
+    found = offered.get(name)
+    if format.web is not None and name == format.name and isinstance(found, click.Group):
+        from archivefs.cli.serving import serve_command
+
+        found.add_command(serve_command(format))
+    return found
 
 
 @click.group(

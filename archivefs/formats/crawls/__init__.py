@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from archivefs.format import Finding, Format, Match, Opening, Probe, VerifyRequest
+from archivefs.format import Finding, Format, Match, Opening, Probe, VerifyRequest, WebOffer
 from archivefs.options import Option
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ def create_crawl_archive(
     """Put the map files of a crawl and what is known of it into a new archive; gives its id, None for a dry run.
 
     A crawl that failed is archived all the same.  *storage* is the folder that has ``crawler/`` and ``crawls/``;
-    without it the one that the environment calls ``PERSISTENT_STORAGE_PATH``.  The archive appears whole or not at all, and
-    never in the place of another.  Raises ValueError for ids, words or sources that cannot be, and ArchiveError
-    ("archive error: …", also logged) when it cannot be written: a crawler should go on as if nothing had happened.
+    without it the one that the environment calls ``PERSISTENT_STORAGE_PATH``.  The archive appears whole or not at
+    all, and never in the place of another.  Raises ValueError for ids, words or sources that cannot be, and
+    ArchiveError ("archive error: …", also logged) when it cannot be written: a crawler should go on as if nothing had happened.
     """
     from archivefs.formats.crawls.creating import Crawl, create
 
@@ -89,6 +89,18 @@ def _open(path: str, opening: Opening) -> Tree:
     return CrawlTree(path, opening)
 
 
+def _commands() -> Sequence[Any]:
+    from archivefs.formats.crawls.commands import COMMANDS
+
+    return COMMANDS
+
+
+def _web() -> WebOffer:
+    from archivefs.formats.crawls.routes import offer
+
+    return offer()
+
+
 def _verify(path: str, opening: Opening, request: VerifyRequest) -> Iterable[Finding]:
     from archivefs.formats.crawls.verify import verify
 
@@ -108,5 +120,8 @@ FORMAT = Format(
         ),
     ),
     verify=_verify,
+    commands=_commands,
+    command_names=("crawls",),
+    web=_web,
     can_write=True,
 )

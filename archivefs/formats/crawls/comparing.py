@@ -50,7 +50,7 @@ class Comparer:
     def __init__(self, storage: Storage, products: Products, *, safe_csv: bool = False) -> None:
         self._storage = storage
         self._products = products
-        self._safe_csv = safe_csv
+        self.safe_csv = safe_csv
         self._sound: dict[object, bool] = {}
         self._comparisons: dict[object, Comparison] = {}
 
@@ -168,7 +168,7 @@ class Comparer:
 
     def _write_csv(self, pair: Pair, product: Product) -> None:
         difference = self.difference(pair)
-        diffing.write_csv(difference, product.write_text, safe=self._safe_csv)
+        diffing.write_csv(difference, product.write_text, safe=self.safe_csv)
         summary = json.dumps(difference.summary(pair.baseline)).encode()
         self._products.get(("summary of", pair), lambda small: small.write(summary))
 

@@ -7,6 +7,8 @@ meanwhile cannot make an archive that contradicts itself.  The archive then appe
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import logging
 import os
@@ -88,7 +90,7 @@ def create(crawl: Crawl, *, storage: str | os.PathLike[str] | None, dry_run: boo
     try:
         return _create(crawl, root, time)
     except OSError as error:
-        kind = OutOfSpace if isinstance(error, OSError) and error.errno == 28 else ArchiveError
+        kind = OutOfSpace if error.errno in (errno.ENOSPC, errno.EDQUOT) else ArchiveError
         failure = kind(f"archive error: {error.strerror or error}", archive=root)
         LOG.error("%s", failure)
         raise failure from error
@@ -99,7 +101,8 @@ def _create(crawl: Crawl, root: str, time: datetime) -> str:
     with tempfile.SpooledTemporaryFile(max_size=_SPOOL_BYTES) as spool:
         collected = list(_collected(crawl, root, spool))
         if not os.path.isdir(folder):
-            os.makedirs(folder, exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(folder)  # but not the storage: that it is missing is a mistake
             durable.sync_folder(root)
         publishing.remove_leftovers(folder)
         for later_s in range(MAX_TRIES):

@@ -1,0 +1,1 @@
+"""HTTP: the server that runs what formats offer."""
