@@ -26,6 +26,13 @@ class WriterLock:
         os.close(self._fd)
         self._fd = fd
 
+    def is_overtaken(self, path: str) -> bool:
+        """Is there a file at *path* that is not the locked one?"""
+        try:
+            return not os.path.samestat(os.fstat(self._fd), os.stat(path))
+        except FileNotFoundError:
+            return False
+
     def close(self) -> None:
         """Let go."""
         if self._fd >= 0:

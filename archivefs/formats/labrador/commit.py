@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from archivefs.errors import ArchiveError, CorruptArchive, quoted
+from archivefs.errors import ArchiveError, CorruptArchive, SourceChanged, quoted
 from archivefs.format import Progress
 from archivefs.formats.labrador import mediatypes
 from archivefs.formats.labrador.site import Site, SiteRecord, digest_of
@@ -75,6 +75,7 @@ def _failed(editor: LabradorEditor, error: ArchiveError | OSError) -> ArchiveErr
 
 
 def _commit(editor: LabradorEditor, progress: Progress) -> None:
+    _check_still_ours(editor)
     editor.area.sync()
     with ExitStack() as stack:
         site = _site(editor, _part(progress, 0), stack)
@@ -86,6 +87,15 @@ def _commit(editor: LabradorEditor, progress: Progress) -> None:
             successor.give_up()
             raise
     successor.take_over()
+
+
+def _check_still_ours(editor: LabradorEditor) -> None:
+    """Raises SourceChanged when somebody has put another archive in the place of ours: it must not be overwritten.
+
+    One that is gone is written anew.
+    """
+    if editor.writer_lock.is_overtaken(editor.path):
+        raise SourceChanged("another archive was put in its place while it was open: move that one away")
 
 
 def identity_of(tree: LabradorTree) -> Mapping[str, Any]:
@@ -118,6 +128,7 @@ class _Successor:
         if tree.manifest.data != self._site.manifest():
             raise CorruptArchive("the new archive has another manifest than it should have", archive=path)
         self._site.check(tree.directory, self._progress)
+        _check_still_ours(editor)
         editor.begin()
         editor.area.append({"op": "committing", "identity": identity_of(tree)}, sync=True)
         self._lock = WriterLock(path)

@@ -801,3 +801,43 @@ def readable(tree: Any) -> dict[tuple[str, ...], bytes | None]:
         except ArchiveError:
             found[parts] = None
     return found
+
+
+# -- what others do to the archive meanwhile --
+
+
+def test_an_archive_that_somebody_put_in_its_place_is_not_overwritten(island: Path, tmp_path: Path) -> None:
+    other = samples.write(tmp_path / "newer.lbz", samples.SITE)
+    with edited(other) as tree:
+        edits.write(tree, "of-somebody-else.txt", b"precious")
+        tree.commit(no_progress)
+    with contextlib.closing(open_rw(island)) as tree:
+        edits.write(tree, "mine.txt", b"mine")
+        os.replace(other, island)
+        newer = island.read_bytes()
+        with pytest.raises(ArchiveError, match="another archive was put in its place"):
+            tree.commit(no_progress)
+        assert island.read_bytes() == newer
+        os.rename(island, other)
+        tree.commit(no_progress)
+    assert other.read_bytes() == newer
+    assert site(island)["mine.txt"] == b"mine"
+
+
+def test_an_archive_put_in_its_place_while_the_new_one_is_written_is_not_overwritten(
+    island: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = samples.write(tmp_path / "newer.lbz", samples.SITE)
+    newer = other.read_bytes()
+    write = Site.write
+
+    def write_and_be_overtaken(self: Site, *arguments: Any) -> None:
+        write(self, *arguments)
+        os.replace(other, island)
+
+    monkeypatch.setattr(Site, "write", write_and_be_overtaken)
+    with contextlib.closing(open_rw(island)) as tree:
+        edits.write(tree, "mine.txt", b"mine")
+        with pytest.raises(ArchiveError, match="another archive was put in its place"):
+            tree.commit(no_progress)
+    assert island.read_bytes() == newer
