@@ -13,6 +13,7 @@ import click
 
 from archivefs.errors import quoted
 from archivefs.format import Progress
+from archivefs.tree import Tree
 
 EXIT_CODES = "Exit codes: 0 done, 1 findings or failure, 2 usage or an archive that cannot be read."
 
@@ -24,6 +25,12 @@ class Running:
     """What is known of the command that runs."""
 
     debug: bool = False
+
+    def open_archive(self, path: str) -> Tree:
+        """For commands of formats that need another archive beside their own."""
+        from archivefs.cli.sources import open_archive
+
+        return open_archive(path)
 
     def meter(self, label: str) -> Progress:
         """For the commands of formats, which cannot import it: a progress line with this label."""

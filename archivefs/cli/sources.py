@@ -59,7 +59,12 @@ class Plan:
     def opening(self, *, cache: ByteCache | None = None, read_write: bool = False) -> Opening:
         """What every format is handed, apart from its own options."""
         limit = self.settings.general.get("cache_size", DEFAULT_CACHE_SIZE)
-        return Opening(cache=cache or ByteCache(limit), externals=self.externals, read_write=read_write)
+        return Opening(
+            cache=cache or ByteCache(limit),
+            externals=self.externals,
+            read_write=read_write,
+            open_other=open_archive,
+        )
 
     def check_writable(self) -> None:
         """Raises UsageError if one of the sources cannot be written."""
@@ -125,6 +130,11 @@ def opened(path: str, request: OpenRequest) -> Iterator[Tree]:
         yield tree
     finally:
         tree.close()
+
+
+def open_archive(path: str) -> Tree:
+    """The archive at *path* with the options it has by default, read-only; raises what opening raises."""
+    return plan_sources([archive_source(path, None)], OpenRequest()).open()
 
 
 def archive_source(path: str, forced: str | None) -> Source:
