@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 
@@ -23,6 +24,22 @@ def rename(source: str, target: str) -> None:
     """Put *source* in the place of *target* in one step, and make that durable."""
     os.replace(source, target)
     sync_folder(os.path.dirname(target) or ".")
+
+
+def copy_range(source: int, start: int, length: int, fd: int, offset: int) -> int:
+    """Copy up to *length* bytes from one file to another without looking at them; gives how many were copied.
+
+    0 means that it cannot be done so here, or that the source ends: read and write instead.
+    """
+    copy = getattr(os, "copy_file_range", None)
+    if copy is None:
+        return 0
+    try:
+        return int(copy(source, fd, length, start, offset))
+    except OSError as error:
+        if error.errno in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF):
+            return 0
+        raise
 
 
 def write_all(fd: int, data: bytes | memoryview, offset: int | None = None) -> None:

@@ -41,7 +41,10 @@ class Journal:
         self.path = path
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._end = 0
-        self._unsynced = False
+        self._synced = 0
+        """Up to here the bytes are on disk."""
+        self._doubtful = False
+        """A sync has failed.  The kernel may have dropped what it could not write, and would not try it again."""
         self.damaged_bytes = 0
 
     def records(self) -> Iterator[Record]:
@@ -51,7 +54,7 @@ class Journal:
         while (record := self._record_at(at, size)) is not None:
             at = record.payload.start + record.payload.length
             yield record
-        self._end = at
+        self._end = self._synced = at
         self.damaged_bytes = size - at
         if self.damaged_bytes:
             os.ftruncate(self._fd, at)
@@ -71,16 +74,19 @@ class Journal:
             os.ftruncate(self._fd, start)
             raise
         self._end = start + HEADER.size + len(text) + len(payload)
-        self._unsynced = True
         if sync:
             self.sync()
         return Extent(self._fd, self._end - len(payload), len(payload))
 
     def sync(self) -> None:
         """Everything appended is on disk when this returns."""
-        if self._unsynced:
-            durable.sync_file(self._fd)
-            self._unsynced = False
+        if self._synced == self._end:
+            return
+        if self._doubtful:
+            durable.write_all(self._fd, os.pread(self._fd, self._end - self._synced, self._synced), self._synced)
+        self._doubtful = True
+        durable.sync_file(self._fd)
+        self._synced, self._doubtful = self._end, False
 
     def close(self) -> None:
         """Close the file."""

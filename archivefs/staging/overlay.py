@@ -232,8 +232,12 @@ class OverlayTree(Tree):
     def pending(self) -> Iterator[tuple[str, Parts]]:
         """What a commit would do, in order of the paths."""
         with self.lock:
-            found = sorted(self._root.changes(), key=lambda change: change[1])
-        yield from found
+            found = [(parts, what) for what, parts in self._root.changes()]
+        kinds: dict[Parts, str] = {}
+        for parts, what in sorted(found):
+            # Removed and made again, in a directory that was: that is a change.
+            kinds[parts] = "changed" if parts in kinds else what
+        yield from ((what, parts) for parts, what in kinds.items())
 
     def files(self) -> Iterator[tuple[Parts, OverlayFile]]:
         """Every file there is now, changed or not."""

@@ -183,6 +183,8 @@ class OverlayWriter(Writer):
         self._buffer: bytearray | None = bytearray() if truncate else None
         self._fd = -1
         self._named = False
+        self._doubtful = False
+        """The last attempt to make the body durable has failed."""
         self.body = 0
 
     # -- reading --
@@ -266,11 +268,11 @@ class OverlayWriter(Writer):
         with tree.lock:
             tree.begin()
             number, fd = self._area.new_body()
-            self.body = number
+            before, self.body = self.body, number
         try:
             fill(fd)
         except BaseException:
-            self.body = 0
+            self.body = before
             os.close(fd)
             self._area.drop_body(number)
             raise
@@ -286,7 +288,7 @@ class OverlayWriter(Writer):
                 # Nothing was written, but the file is new or was emptied: its record is what makes it last.
                 self._begin()
             if self._buffer is None:
-                self._area.keep_body(self._fd)
+                self._keep_body()
             # From the record to the file that knows of it nobody may commit, or the record would be thrown away.
             with self._file.tree.lock:
                 if self._file.removed:
@@ -297,6 +299,19 @@ class OverlayWriter(Writer):
             self._dirty = False
             if old is not None and old.body and old.body != staged.body:
                 self._area.drop_body(old.body)
+
+    def _keep_body(self) -> None:
+        """Make the body durable; after a failure by another one, since the kernel may have dropped what it could not
+        write and would not try it again."""
+        if self._doubtful:
+            old, size, number = self._fd, self._size, self.body
+            self._fill_body(lambda fd: _copy_fd(old, fd, size))
+            os.close(old)
+            if not self._named:
+                self._area.drop_body(number)
+        self._doubtful = True
+        self._area.keep_body(self._fd)
+        self._doubtful = False
 
     def _stage(self) -> Staged:
         """Write the record; a body it names is durable already."""
@@ -330,5 +345,15 @@ def _copy(source: Reader, fd: int, size: int) -> None:
     offset = 0
     while offset < size:
         data = source.read_at(offset, min(COPY_CHUNK, size - offset))
+        durable.write_all(fd, data, offset)
+        offset += len(data)
+
+
+def _copy_fd(source: int, fd: int, size: int) -> None:
+    offset = 0
+    while offset < size:
+        data = os.pread(source, min(COPY_CHUNK, size - offset), offset)
+        if not data:
+            return
         durable.write_all(fd, data, offset)
         offset += len(data)

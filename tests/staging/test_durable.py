@@ -19,7 +19,7 @@ from archivefs.staging.area import INLINE, StagingArea
 from archivefs.staging.journal import Journal
 from archivefs.staging.locks import WriterLock, holder
 from archivefs.staging.replace import SUFFIX, replacing
-from tests.staging.plain import PlainOverlay, put
+from tests.staging.plain import PlainOverlay, content_of, put
 
 
 class Recorder:
@@ -303,3 +303,63 @@ def test_the_area_is_private_and_gone_when_nothing_is_pending(tmp_path: Path) ->
     assert number == 1
     area.discard()
     assert not (tmp_path / "staging").exists()
+
+
+# -- a sync that fails --
+
+
+class Disk:
+    """A disk that drops what it could not write: after a sync that failed, only bytes written again get onto it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.fails = False
+        self.dirty: set[tuple[str, int]] = set()
+        self.there: set[tuple[str, int]] = set()
+        real_write = durable.write_all
+
+        def write_all(fd, data, offset=None) -> None:
+            path = os.readlink(f"/proc/self/fd/{fd}")
+            self.dirty.update((path, at) for at in range(offset or 0, (offset or 0) + len(data)))
+            real_write(fd, data, offset)
+
+        def sync_file(fd: int) -> None:
+            path = os.readlink(f"/proc/self/fd/{fd}")
+            mine = {place for place in self.dirty if place[0] == path}
+            self.dirty -= mine
+            if self.fails:
+                raise OSError(errno.EIO, "I/O error")
+            self.there |= mine
+
+        monkeypatch.setattr(durable, "write_all", write_all)
+        monkeypatch.setattr(durable, "sync_file", sync_file)
+
+    def holds(self, path: Path) -> bool:
+        """Did every byte of the file get onto the disk?"""
+        return {(str(path), at) for at in range(path.stat().st_size)} <= self.there
+
+
+@pytest.mark.parametrize("size", [100, INLINE + 100])
+def test_what_a_failed_sync_has_dropped_is_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    disk = Disk(monkeypatch)
+    tree = PlainOverlay(MemoryTree({}), tmp_path / "staging")
+    put(tree.root(), "first", b"1")
+    writer = tree.root().create("second", exclusive=True).open_writer(truncate=True)
+    writer.write_at(0, b"2" * size)
+    disk.fails = True
+    for _ in range(2):
+        with pytest.raises(OSError):
+            writer.sync()
+    disk.fails = False
+    writer.sync()
+    writer.finish()
+    writer.close()
+    bodies = list((tmp_path / "staging" / "bodies").iterdir())
+    assert len(bodies) == (size > INLINE)
+    assert all(disk.holds(path) for path in (tmp_path / "staging" / "journal", *bodies))
+    tree.close()
+    again = PlainOverlay(MemoryTree({}), tmp_path / "staging")
+    again.replay()
+    assert content_of(again.root()) == {"first": b"1", "second": b"2" * size}
+    again.close()

@@ -118,8 +118,8 @@ class Site:
 
 
 def _same_entry(one: ZipDirectory, i: int, other: ZipDirectory, j: int) -> bool:
-    here, there = one.locate(i), other.locate(j)
-    return here[1:5] == there[1:5]
+    _, packed, size, crc, method, _ = one.locate(i)
+    return (packed, size, crc, method) == (other.compressed_size(j), other.size(j), other.crc(j), other.method(j))
 
 
 def digest_of(pieces: Iterable[bytes]) -> str:

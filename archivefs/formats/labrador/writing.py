@@ -27,6 +27,8 @@ CHUNK = 1 << 18
 IN_MEMORY = 1 << 20
 """Up to this size a member is compressed in memory."""
 FLUSH_BYTES = 1 << 20
+COPY_BYTES = 16 << 20
+"""How much is copied from file to file in one call: Ctrl-C should not have to wait for more."""
 LEVEL = 6
 WORTHWHILE_PERCENT = 97
 """Compressed data that take more than this of the original are not worth it."""
@@ -132,9 +134,16 @@ class ZipWriter:
             self._write(source.source.pread(place.packed, place.start))
             return
         self._flush()
-        end = place.start + place.packed
-        for start in range(place.start, end, FLUSH_BYTES):
-            self._write_through(source.source.pread(min(FLUSH_BYTES, end - start), start))
+        start, end = place.start, place.start + place.packed
+        source.source.watch(now=True)
+        while start < end:
+            copied = durable.copy_range(source.fd, start, min(COPY_BYTES, end - start), self._fd, self._end)
+            if not copied:
+                data = source.source.pread(min(FLUSH_BYTES, end - start), start)
+                durable.write_all(self._fd, data, self._end)
+                copied = len(data)
+            start += copied
+            self._end += copied
 
     def _add_large(self, name: bytes, content: Content) -> str:
         """Deflate into the file; where that was not worth it, go back and store."""
