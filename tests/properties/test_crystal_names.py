@@ -54,7 +54,7 @@ def write(folder: Path, chosen: dict[str, str]) -> Path:
 @example({"https://h/a": "html", "https://h/a/": "html", "https://h/a/b": "seen"})
 @example({"https://h/a": "html", "https://h/a/index.html": "seen", "https://h/a/index.html/x": "seen"})
 @example({"https://h/a": "html", "https://h/a-": "html", "https://h/a-/x": "html", "https://h/a/x": "html"})
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_every_page_is_listed_once_and_found(chosen: dict[str, str]) -> None:
     shown = {url for url, fate in chosen.items() if fate not in ("seen", "failed")}
     with tempfile.TemporaryDirectory() as folder, opened(write(Path(folder), chosen)) as tree:

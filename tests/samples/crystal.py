@@ -122,6 +122,7 @@ class ProjectWriter:
         (path / "tmp").mkdir()
         (path / "OPEN ME.crystalopen").write_bytes(b"CrOp")
         database = sqlite3.connect(path / "database.sqlite")
+        database.execute("pragma synchronous=off")
         self.write_rows(database)
         database.close()
         for key, fetch in self.fetches.items():

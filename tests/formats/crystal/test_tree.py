@@ -81,23 +81,9 @@ class TestVersion2(Contract):
     pass
 
 
-class TestVersion1(Contract):
-    major = 1
-
-
 class TestVersionNotSaid(Contract):
     major = None
     release = "1.0"
-
-
-class TestRelease13(Contract):
-    major = 1
-    release = "1.3"
-
-
-class TestRelease16(Contract):
-    major = 1
-    release = "1.6"
 
 
 class TestVersion3(Contract):
@@ -142,6 +128,16 @@ class TestNoIndexOfRevisions(Contract):
         database = sqlite3.connect(path / "database.sqlite")
         database.execute("drop index resource_revision__resource_id")
         database.close()
+
+
+@pytest.mark.parametrize("release", crystal.RELEASES)
+@pytest.mark.parametrize("major", [1, 2, 3])
+def test_every_version_with_every_schema(tmp_path: Path, major: int, release: str) -> None:
+    with opened(crystal.write(tmp_path / "p.crystalproj", major=major, release=release)) as tree:
+        site = WEB["https"]["harbour.example"]
+        assert shape(tree, "web/https/harbour.example") == site
+        assert names(tree, "errors/status") == ["301", "304", "404"]
+        assert names(tree, "errors/fetch") == ["13.json"]
 
 
 # -- web/ --
