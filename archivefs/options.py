@@ -19,6 +19,9 @@ MEBIBYTE = 1 << 20
 DEFAULT_CACHE_SIZE = 64 * MEBIBYTE
 DEFAULT_TIMEOUT_S = 30.0
 
+MAX_OWNER = 0xFFFFFFFE
+"""The number after that means "nobody in particular" to the kernel."""
+
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
@@ -122,6 +125,13 @@ def whole_number(text: str) -> int:
     """A number, 0 or more."""
     if not re.fullmatch(r"\d{1,18}", text):
         raise ValueError("a whole number is expected")
+    return int(text)
+
+
+def owner(text: str) -> int:
+    """The number of a user or group."""
+    if not re.fullmatch(r"\d{1,10}", text) or int(text) > MAX_OWNER:
+        raise ValueError(f"a number from 0 to {MAX_OWNER} is expected")
     return int(text)
 
 

@@ -130,6 +130,7 @@ add_debug_option(group)
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command line *args*, or that of the process; gives the exit code."""
     running = Running()
+    _open_missing_streams()
     _set_up_output()
     try:
         result = group.main(args, prog_name="archivefs", standalone_mode=False, obj=running)
@@ -138,7 +139,33 @@ def main(args: Sequence[str] | None = None) -> int:
     except Exception as error:
         if running.debug and not isinstance(error, (Interrupted, OutputClosed)):
             traceback.print_exc()
-        return _explain(error)
+        code = _explain(error)
+        try:
+            sys.stdout.flush()
+        except OSError:  # told already, or less than what was
+            _forget_stdout()
+        return code
+
+
+def _open_missing_streams() -> None:
+    """Where stdin, stdout or stderr is closed, put something there: the next file opened would be taken for it.
+
+    What is written to a closed stdout still fails, since it is lost; messages are not worth a failure.
+    """
+    for number, flags in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            fd = os.open(os.devnull, flags)
+            os.dup2(fd, number)
+            if fd != number:
+                os.close(fd)
+    if sys.stdin is None:
+        sys.stdin = open(0, closefd=False)
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", closefd=False)
 
 
 def _set_up_output() -> None:

@@ -65,6 +65,7 @@ class Copier:
     def _copy_one(self, node: Node, parts: Parts, *, fd: int, name: str, levels: list[_Level]) -> None:
         try:
             _check_name(name)
+            name = _in_this_locale(name)
             if isinstance(node, Directory):
                 levels.append(_Level(node, parts, _enter(fd, name)))
             elif isinstance(node, Symlink):
@@ -125,7 +126,7 @@ class Copier:
         if leads_out(target, depth=depth):
             raise UnsupportedMember(f"the link leads out of what is copied, to {target}")
         made = self._name_to_make(name)
-        os.symlink(target, made, dir_fd=fd)
+        os.symlink(_in_this_locale(target), made, dir_fd=fd)
         with _published(made, fd=fd, name=name):
             time_ns = node.attributes().mtime_ns
             with suppress(OSError, OverflowError):
@@ -188,6 +189,11 @@ def _check_name(name: str) -> None:
     """The contract forbids these names; a format with a bug must not write elsewhere all the same."""
     if name in ("", ".", "..") or "/" in name or "\0" in name:
         raise NameNotAllowed(f"{name!r} is no name for a file")
+
+
+def _in_this_locale(name: str) -> str:
+    """*name* so that it is UTF-8 on disk, as everywhere in an archive, also where the locale is not."""
+    return os.fsdecode(name.encode("utf-8", "surrogateescape"))
 
 
 def leads_out(target: str, *, depth: int) -> bool:

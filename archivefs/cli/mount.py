@@ -15,6 +15,7 @@ from archivefs.caches import ByteCache
 from archivefs.cli.shared import OpenRequest, opening_options
 from archivefs.cli.sources import Plan, plan
 from archivefs.compose import SubTree
+from archivefs.errors import BadOption
 from archivefs.fuse.options import MOUNT8_WORDS, MOUNT_OPTIONS, OPEN_OPTIONS, MountOptions
 from archivefs.options import Option
 from archivefs.tree import Tree
@@ -57,23 +58,25 @@ def command(
     each; a folder of archives shows every archive in it. The command returns when the mount can be used.
     """
     from archivefs.fuse.mount import Mounting, detach, refuse_inside
+    from archivefs.fuse.unmount import real_mountpoint
 
     at = os.path.abspath(mountpoint)
     words, no_exec = without_mount8_words(request.option_texts)
     planned = plan(sources, replace(request, option_texts=tuple(words)), general=GENERAL)
     refuse_inside(at, [source.path for source in planned.sources])
     options = _mount_options(planned, words, no_exec=no_exec)
+    told = _kept(ready_fd)
     detached = None if foreground else detach()
 
     def ready() -> None:
         if detached is not None:
             detached()
-        _tell(ready_fd)
+        _tell(told)
 
     mounting = Mounting(
         open_tree=lambda cache: _open(planned, cache, options, subdir),
         cache=ByteCache(planned.settings.general["cache_size"]),
-        mountpoint=os.path.join(os.path.realpath(os.path.dirname(at)), os.path.basename(at)),
+        mountpoint=os.path.realpath(at) if os.path.isdir(at) else real_mountpoint(at),
         options=options,
         on_ready=ready,
     )
@@ -120,11 +123,25 @@ def _open(planned: Plan, cache: ByteCache, options: MountOptions, subdir: str | 
         raise
 
 
+def _kept(ready_fd: int | None) -> int | None:
+    """The descriptor to tell on, under a number that detaching leaves alone."""
+    if ready_fd is None:
+        return None
+    try:
+        kept = os.dup(ready_fd)
+    except (OSError, OverflowError):
+        advice = "open one for it: --ready-fd 3 3>FILE"
+        raise BadOption(f"--ready-fd {ready_fd}: there is no such descriptor", advice=advice) from None
+    if ready_fd > 2:
+        os.close(ready_fd)
+    return kept
+
+
 def _tell(ready_fd: int | None) -> None:
     if ready_fd is not None:
         with suppress(OSError):
             os.write(ready_fd, b"\n")
-            os.close(ready_fd)
+        os.close(ready_fd)
 
 
 def _leave(code: int) -> None:

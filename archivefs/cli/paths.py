@@ -49,7 +49,9 @@ def parse_place(text: str) -> Place:
 
 
 def _parts(path: str) -> Parts:
-    return tuple(name for name in path.split("/") if name not in ("", "."))
+    # Names in a tree are UTF-8, whatever the user's own locale makes of the command line.
+    text = os.fsencode(path).decode("utf-8", "surrogateescape")
+    return tuple(name for name in text.split("/") if name not in ("", "."))
 
 
 def look_up(tree: Tree, place: Place, *, follow: bool = True) -> Found:

@@ -28,6 +28,8 @@ R = TypeVar("R")
 
 BLOCK = 4096
 DIRECTORIES_KEPT = 1000
+ONE_TO_ONE = "latin-1"
+"""fusepy encodes what it hands to libfuse; this way every byte of a path arrives, UTF-8 or not."""
 
 
 class FusepyTransport(Transport):
@@ -155,7 +157,9 @@ def _operations_class() -> type[Any]:
 
         def run(self, mountpoint: str, arguments: dict[str, Any]) -> None:
             """Mount, serve, and return when unmounted."""
-            super().__init__(_Offered(writing=self._driver.options.read_write), mountpoint, **arguments)
+            words = {name: _one_to_one(word) if isinstance(word, str) else word for name, word in arguments.items()}
+            offered = _Offered(writing=self._driver.options.read_write)
+            super().__init__(offered, _one_to_one(mountpoint), encoding=ONE_TO_ONE, **words)
 
         def _answer(self, name: str, operation: Callable[[], R], undo: Callable[[R], object] | None = None) -> R:
             return self._driver.answer(name, lambda: self._deadlines.run(operation, undo))
@@ -299,6 +303,10 @@ class _Listing:
             (self._driver.entry_inode(directory, entry), following, entry)
             for following, entry in islice(self._entries, self.BATCH)
         ]
+
+
+def _one_to_one(text: str) -> str:
+    return os.fsencode(text).decode(ONE_TO_ONE)
 
 
 def _hand_over(data: bytes, value: Any, size: int) -> int:

@@ -17,8 +17,8 @@ def _option(name: str, help: str, **more: Any) -> Option:
 MOUNT_OPTIONS = (
     _option("ro", "read-only (the default)"),
     _option("rw", "read-write, for formats that can be written"),
-    _option("uid", "owner of everything", parse=options.whole_number, metavar="UID"),
-    _option("gid", "group of everything", parse=options.whole_number, metavar="GID"),
+    _option("uid", "owner of everything", parse=options.owner, metavar="UID"),
+    _option("gid", "group of everything", parse=options.owner, metavar="GID"),
     _option("umask", "permission bits taken away", parse=options.octal, metavar="MASK"),
     _option("fmask", "the same, for files", parse=options.octal, metavar="MASK"),
     _option("dmask", "the same, for directories", parse=options.octal, metavar="MASK"),

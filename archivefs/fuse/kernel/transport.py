@@ -42,18 +42,21 @@ class KernelTransport(Transport):
     def serve(self, ready: Callable[[], None]) -> None:
         device = open_mounted(self.mountpoint, self.driver.options)
         self._device = device
+        requests = None
         try:
             session = agree(device.fd, self.driver)
+            device.widen_readahead(MAX_READAHEAD >> 10)
+            requests = Requests(self.driver, session, Passthrough(device.fd, enabled=session.passthrough))
+            self.serve_on(device.fd, requests, ready)
         except BaseException:
-            device.unmount()
-            device.close()
+            # Nobody would answer there, so it must not stay behind.
+            self.stop()
             raise
-        device.widen_readahead(MAX_READAHEAD >> 10)
-        requests = Requests(self.driver, session, Passthrough(device.fd, enabled=session.passthrough))
-        self.serve_on(device.fd, requests, ready)
-        if self._crew is not None and self._crew.join(END_S):
-            device.close()
-        requests.readers.close_all()
+        finally:
+            if self._crew is None or self._crew.join(END_S):
+                device.close()
+            if requests is not None:
+                requests.readers.close_all()
 
     def serve_on(self, fd: int, requests: Requests, ready: Callable[[], None]) -> None:
         """Serve an open device (or what stands for one) until its other end is gone or ``stop`` is called."""
