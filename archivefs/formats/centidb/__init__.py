@@ -76,6 +76,13 @@ FORMAT = Format(
             metavar="HOW",
         ),
         Option(name="consistent", help="Show an LMDB store as it was when it was opened.", default=False),
+        Option(
+            name="stale_indices",
+            help="ok: write to collections that have an index, which then no longer fits; refuse: do not.",
+            parse=one_of("ok", "refuse"),
+            default="refuse",
+            metavar="HOW",
+        ),
         Option(name="walk", help="Keys looked at in search of a batch.", parse=whole_number, default=4096, metavar="N"),
         Option(name="max_value", help="The largest value to unpack.", parse=size, default=256 << 20, metavar="SIZE"),
         Option(
@@ -85,4 +92,5 @@ FORMAT = Format(
     verify=_verify,
     commands=_commands,
     command_names=("centidb",),
+    can_write=True,
 )

@@ -42,6 +42,8 @@ class Batch:
     problem: str = ""
     """Why nothing can be read."""
     warnings: Sequence[str] = ()
+    packer: int = packers.PLAIN
+    """The number of the packer of its data, for what is taken out of it."""
 
     def read(self, index: int) -> bytes:
         """The data of a member; raises CorruptMember or LimitExceeded."""
@@ -86,6 +88,7 @@ class FirstForm(Batch):
         try:
             self.lengths, start = self._header(value)
             self._packed = self._run(value, start, encodings)
+            self.packer = self._packed.number
         except ArchiveError as error:
             self.problem = error.problem
 

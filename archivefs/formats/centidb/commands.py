@@ -92,7 +92,7 @@ _command(
     lines=_decoded_lines,
     answer=keyjson.decoded,
     help_text="The tuples of each KEY, given in hex without the collection's number, one line a tuple.",
-    example="archivefs centidb key decode 32bab9ec95e420",
+    example="archivefs centidb key decode 32badcecd71015f275",
 )
 _command(
     "encode",

@@ -70,9 +70,15 @@ class Dump(Engine):
                 index.close()
 
     def _value(self, at: int, size: int, limit: int = 1 << 62) -> bytes:
-        if size > 2 * limit and not self._printed:
-            raise LimitExceeded(f"its value has {size // 2} bytes, more than the limit", archive=self._path)
-        return self._decoded(pread_exactly(self._file.fileno(), size, at))
+        if size > (3 if self._printed else 2) * limit:
+            raise self._too_large(size)
+        value = self._decoded(pread_exactly(self._file.fileno(), size, at))
+        if len(value) > limit:
+            raise self._too_large(len(value))
+        return value
+
+    def _too_large(self, size: int) -> LimitExceeded:
+        return LimitExceeded(f"its value takes {size} bytes, more than the limit", archive=self._path)
 
     # -- reading the text --
 

@@ -363,7 +363,12 @@ class Store:
 
     def has_index(self, collection: Collection) -> bool:
         """Is there an index on it?"""
-        return any(self.parent(other) is collection for other in self.metadata.collections.values())
+        return any(self.is_on(other, collection) for other in self.metadata.collections.values())
+
+    def is_on(self, index: Collection, collection: Collection) -> bool:
+        """Is it an index on that collection?"""
+        parent = self.parent(index)
+        return parent is not None and parent.idx == collection.idx
 
     def parent(self, index: Collection) -> Collection | None:
         """The collection an index is for, if there is one that is no index itself."""

@@ -24,6 +24,9 @@ from archivefs.formats.centidb.records import DecodedDirectory, KeysDirectory, R
 from archivefs.formats.centidb.renderings import Rendering
 from archivefs.formats.centidb.sources import main_file, open_engine
 from archivefs.formats.centidb.store import Limits, Store
+from archivefs.formats.centidb.writable import Pending, WritableCollections, WritableRecords
+from archivefs.formats.centidb.writing import StoreWriter
+from archivefs.staging.locks import WriterLock
 from archivefs.tree import ROOT_IDENT, Directory, Kind, Tree, Usage
 
 LOSSY_WARNING = "written by a version that lost data when it wrote keys; everything is under unknown/"
@@ -63,10 +66,21 @@ class CentidbTree(Tree):
         hexed = options.get("names") == "hex"
         if self._nested and hexed:
             raise BadOption("layout=nested needs names=readable", archive=path)
+        if self._nested and opening.read_write:
+            raise BadOption("layout=nested is read-only; leave it out to write", archive=path)
         self._cache = opening.cache
         self.mtime_ns = self._mtime_ns()
-        self.store = open_store(path, opening)
-        self.immutable = self.store.engine.kind != "lmdb" or bool(options.get("consistent"))
+        self._lock = WriterLock(path) if opening.read_write else None
+        try:
+            self.store = open_store(path, opening)
+        except BaseException:
+            self._unlock()
+            raise
+        self.writable = opening.read_write
+        self.writer = StoreWriter(self.store, stale_indices=options.get("stale_indices") == "ok")
+        self.pending_records = Pending()
+        lives = self.store.engine.kind == "lmdb" and not options.get("consistent")
+        self.immutable = not lives and not opening.read_write
         self.naming = Naming(self.store, hexed=hexed)
         self._shown: tuple[Metadata, dict[str, Makers]] | None = None
 
@@ -105,7 +119,12 @@ class CentidbTree(Tree):
 
     def close(self) -> None:
         self.store.close()
+        self._unlock()
         self._cache.forget(("centidb-renderings", id(self)))
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
 
     # -- for the nodes --
 
@@ -143,7 +162,8 @@ class CentidbTree(Tree):
         }
 
     def _small(self, name: str) -> Directory:
-        return SmallDirectory(self, ident_of("folder", name), lambda: self.listed(name))
+        kind = WritableCollections if self.writable and name == "collections" else SmallDirectory
+        return kind(self, ident_of("folder", name), lambda: self.listed(name))
 
     def listed(self, name: str) -> Makers:
         """What is in ``counters/``, ``encodings/`` or ``collections/``; made once for each state of the metadata."""
@@ -215,12 +235,14 @@ class CentidbTree(Tree):
 
     def records(self, collection: Collection) -> Directory:
         """``records/`` of a collection."""
+        if self.writable:
+            return WritableRecords(self, collection)
         return NestedDirectory(self, collection) if self._nested else RecordsDirectory(self, collection)
 
     def _indices(self, parent: Collection) -> Makers:
         makers: dict[str, tuple[Kind, object]] = {}
         for index in self.store.metadata.collections.values():
-            if self.store.parent(index) is parent:
+            if self.store.is_on(index, parent):
                 shown = keynames.cname(index.name.removeprefix(b"index:" + parent.name + b":"))
                 if shown in makers:
                     shown = f"{shown}~{index.idx}"
@@ -270,7 +292,7 @@ class CentidbTree(Tree):
 
     def _belongs(self, idx: int, collection: Collection) -> bool:
         index = self.store.metadata.collections.get(idx)
-        return index is not None and self.store.parent(index) is collection
+        return index is not None and self.store.is_on(index, collection)
 
     def _mtime_ns(self) -> int:
         try:
