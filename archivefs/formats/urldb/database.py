@@ -211,8 +211,12 @@ class Database:
             finally:
                 os.close(fd)
 
-    def change(self, name: str, edit: Edit) -> DomainFile:
-        """Replace a domain's file by what *edit* makes of it; raises NotFound, SourceBusy and what *edit* raises."""
+    def change(self, name: str, edit: Edit, *, mtime_ns: int | None = None) -> DomainFile:
+        """Replace a domain's file by what *edit* makes of it; raises NotFound, SourceBusy and what *edit* raises.
+
+        *mtime_ns*: the time that somebody was already told, so that an editor does not think that the file has changed
+        since it wrote it.
+        """
         with self.locked():
             old = self.domain(name)
             new = edit(old)
@@ -220,12 +224,12 @@ class Database:
                 return old
             if not old.is_sorted:
                 log.warning("%s", quoted(f"{name}{SUFFIX} was not in order, and is written back sorted"))
-            return self._store(name, new)
+            return self._store(name, new, mtime_ns)
 
-    def create(self, name: str, data: bytes = b"---\n") -> DomainFile:
+    def create(self, name: str, data: bytes = b"---\n", *, mtime_ns: int | None = None) -> DomainFile:
         """Make the file of a new domain, or replace all of an old one."""
         with self.locked():
-            return self._store(name, DomainFile(name, data, limits=self.limits))
+            return self._store(name, DomainFile(name, data, limits=self.limits), mtime_ns)
 
     def remove(self, name: str) -> None:
         """Remove a domain's file."""
@@ -233,10 +237,13 @@ class Database:
             os.unlink(os.path.join(self.path, name + SUFFIX))
             self._take({key: file for key, file in self._files.items() if key != name})
 
-    def _store(self, name: str, new: DomainFile) -> DomainFile:
+    def _store(self, name: str, new: DomainFile, mtime_ns: int | None) -> DomainFile:
         path = self.file_path(name)
         with replacing(path, mode=0o666) as file:
             file.write(new.data)
+            if mtime_ns is not None:
+                file.flush()
+                os.utime(file.fileno(), ns=(mtime_ns, mtime_ns))
         new.settle(path, Stamp.of(os.stat(path)))
         self._take({**self._files, name: new})
         return new

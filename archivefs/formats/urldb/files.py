@@ -92,6 +92,8 @@ class DatabaseFile(KeyedNode, WritableFile):
     def open_writer(self, *, truncate: bool) -> Writer:
         if not self.tree.writable:
             raise TreeReadOnly
+        if self.dropped:
+            self.tree.store.revive(self)
         fresh = self.tree.store.is_pending(self.key)
         old = b"" if fresh or self.removed else self._content()
         writer = BufferWriter(self, b"" if truncate else old, dirty=fresh or (truncate and bool(old)))
@@ -169,7 +171,7 @@ class BufferWriter(Writer):
         if not self._dirty or self._node.removed or data == self._refused:
             return
         try:
-            self._node.tree.store.save(self._node.key, data)
+            self._node.tree.store.save(self._node.key, data, mtime_ns=self._mtime_ns)
         except ContentRefused:
             self._refused = data
             raise

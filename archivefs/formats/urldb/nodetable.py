@@ -24,7 +24,7 @@ Key = tuple[str, ...]
 class KeyedNode(Node):
     """A node that knows what it stands for."""
 
-    __slots__ = ("__weakref__", "changes", "ident", "key", "removed", "tree")
+    __slots__ = ("__weakref__", "changes", "dropped", "ident", "key", "removed", "tree")
 
     tree: UrldbTree
 
@@ -35,6 +35,8 @@ class KeyedNode(Node):
         self.changes = 0
         """How often it was written, so that pages the kernel has of it are not kept."""
         self.removed = False
+        self.dropped = False
+        """Created, and never anything that could be stored."""
 
 
 N = TypeVar("N", bound=KeyedNode)
@@ -70,6 +72,12 @@ class NodeTable:
             node = self._by_key.pop(key, None)
             if node is not None:
                 node.removed = True
+
+    def adopt(self, node: KeyedNode) -> None:
+        """It stands for its key again."""
+        with self._lock:
+            node.removed = node.dropped = False
+            self._by_key[node.key] = node
 
     def moved(self, key: Key, to: Key) -> None:
         """What *key* stood for is *to* now."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from archivefs.errors import ContentRefused, NotFound, NotPermitted, StaleNode, quoted
@@ -114,14 +115,25 @@ class Store:
     def finished(self, key: Key) -> None:
         """Its writer is gone; what was never saved is no file."""
         with self._lock:
-            if self._pending.pop(key, None) is not None:
+            node = self._pending.pop(key, None)
+            if node is not None:
                 self._nodes.removed(key)
+                node.dropped = True
                 self.version += 1
 
-    def save(self, key: Key, data: bytes) -> None:
+    def revive(self, node: KeyedNode) -> None:
+        """A file that was dropped is opened again by one who has not noticed; raises StaleNode."""
+        with self._lock:
+            if not node.dropped or self.exists(node.key):
+                raise StaleNode(member=node.key[-1])
+            self._nodes.adopt(node)
+            self._pending[node.key] = node
+            self.version += 1
+
+    def save(self, key: Key, data: bytes, *, mtime_ns: int | None = None) -> None:
         """Make *data* the content of a file; raises ContentRefused, and then nothing has changed."""
         try:
-            self._save(key, data)
+            self._save(key, data, mtime_ns)
         except ContentRefused as error:
             log.warning("%s", quoted(f"not saved: {error}"))
             raise
@@ -130,27 +142,32 @@ class Store:
             self.hidden.discard(key)
             self.version += 1
 
-    def _save(self, key: Key, data: bytes) -> None:
+    def _save(self, key: Key, data: bytes, mtime_ns: int | None) -> None:
         limits = self._database.limits
         if key[0] == "scratch":
-            self._save_scratch(key, data)
+            self._save_scratch(key, data, mtime_ns)
         elif key[0] == "record":
             record = record_from(data, key[2], limits)
-            self._database.change(key[1], lambda domain: edits.put(domain, record))
+            self._database.change(key[1], lambda domain: edits.put(domain, record), mtime_ns=mtime_ns)
         elif key[0] == "meta":
             metadata = metadata_from(data, limits, f"{key[1]}/^domain{SUFFIX}")
-            self._database.change(key[1], lambda domain: edits.set_metadata(domain, metadata))
+            self._database.change(key[1], lambda domain: edits.set_metadata(domain, metadata), mtime_ns=mtime_ns)
         else:
             check_raw(key[1], data, limits)
-            self._database.create(key[1], data)
+            self._database.create(key[1], data, mtime_ns=mtime_ns)
 
-    def _save_scratch(self, key: Key, data: bytes) -> None:
+    def _save_scratch(self, key: Key, data: bytes, mtime_ns: int | None) -> None:
         place, name = (key[1], key[2]), key[3]
         with self._scratch.lock:
             old = self._scratch.find(place, name)
             if old is None:
                 return  # removed while it was open
-            made = Scratch(bytearray(data), origin=old.origin, changes=old.changes + (bytes(old.data) != data))
+            made = Scratch(
+                bytearray(data),
+                mtime_ns or time.time_ns(),
+                origin=old.origin,
+                changes=old.changes + (bytes(old.data) != data),
+            )
             self._scratch.add(place, name, made)
 
     # -- names --
@@ -212,7 +229,7 @@ class Store:
             self._database.change(to[1], lambda domain: edits.rename(domain, {origin[2]: to[2]}))
             self.hidden -= {origin, to}
         else:
-            self.save(to, bytes(scratch.data))
+            self.save(to, bytes(scratch.data), mtime_ns=scratch.mtime_ns)
         self._scratch.remove(place, name)
 
 
