@@ -18,6 +18,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from queue import Empty, SimpleQueue
 
 from archivefs.caches import ByteCache
@@ -153,6 +154,9 @@ class Mounting:
     def run(self) -> int:
         """Open the archive, mount it, serve until it is unmounted or a signal comes, close it."""
         tree = self._open_tree(self._cache)
+        if self._options.read_write and not tree.writable:
+            # The format has said why: somebody else has the archive, say.
+            self._options = replace(self._options, read_write=False)
         driver = Driver(tree, self._options, self._cache)
         logging.getLogger("archivefs").addHandler(driver.problems)
         try:

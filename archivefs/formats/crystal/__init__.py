@@ -5,6 +5,7 @@ Specification: the format description that comes with Crystal, and what its rele
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
 from archivefs.format import Finding, Format, Match, Opening, Probe, VerifyRequest
@@ -23,6 +24,10 @@ def match(probe: Probe) -> Match:
 
 def open_crystal(path: str, opening: Opening) -> Tree:
     """Open it; raises UnreadableArchive."""
+    if opening.read_write:
+        from archivefs.formats.crystal.writing import open_for_writing
+
+        return open_for_writing(path, opening)
     from archivefs.formats.crystal.tree import CrystalTree
 
     return CrystalTree(path, opening)
@@ -33,6 +38,13 @@ def verify(path: str, opening: Opening, request: VerifyRequest) -> Iterable[Find
     from archivefs.formats.crystal.verify import verify_crystal
 
     return verify_crystal(path, opening, request)
+
+
+def create(path: str) -> None:
+    """A new, empty project."""
+    from archivefs.formats.crystal.creating import create as make
+
+    make(path)
 
 
 FORMAT = Format(
@@ -64,6 +76,21 @@ FORMAT = Format(
             default="fetched",
             metavar="fetched|last-modified",
         ),
+        Option(
+            name="delete", help="read-write: allow to remove pages and revisions; there is no way back", default=False
+        ),
+        Option(name="rename", help="read-write: allow to give a stored page another URL", default=False),
+        Option(
+            name="network", help="read-write: also on a network file system, where locks may not hold", default=False
+        ),
+        Option(
+            name="staging",
+            help="read-write: the folder for what is not stored yet, instead of one beside the project",
+            parse=os.path.abspath,
+            metavar="DIR",
+        ),
     ),
+    can_write=True,
+    create=create,
     verify=verify,
 )

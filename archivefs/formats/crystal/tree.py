@@ -64,14 +64,17 @@ class CrystalTree(Tree):
         self.bodies = BodyStore(place.folder, opening.cache, self.project.owner)
         self.web = WebView(self)
         self.revisions_class: type[RevisionsDirectory] = RevisionsDirectory
+        self.remover: Callable[[int], None] | None = None
+        """Removes a revision, on a mount where that is allowed."""
         self._history = HistoryView(self)
 
     # -- the tree --
 
     def root(self) -> Directory:
-        return SmallDirectory(self, Fixed.TOP, self._top)
+        return SmallDirectory(self, Fixed.TOP, self.top_children)
 
-    def _top(self) -> list[tuple[str, Node]]:
+    def top_children(self) -> list[tuple[str, Node]]:
+        """What is in the root."""
         of = gatherings.small
         children: list[tuple[str, Node]] = [
             ("web", UrlRoot(self.web, Fixed.WEB)),
@@ -179,7 +182,7 @@ class CrystalTree(Tree):
             return self.root()
         if key in (Fixed.WEB_NO_SCHEME, Fixed.HISTORY_NO_SCHEME):
             return (self.web if key == Fixed.WEB_NO_SCHEME else self._history).top(NO_SCHEME)
-        for children in (self._top(), failures.error_children(self)):
+        for children in (self.top_children(), failures.error_children(self)):
             for _, node in children:
                 if node.ident == key:
                     return node
