@@ -45,7 +45,8 @@ def create_crawl_archive(
     A crawl that failed is archived all the same.  *storage* is the folder that has ``crawler/`` and ``crawls/``;
     without it the one that the environment calls ``PERSISTENT_STORAGE_PATH``.  The archive appears whole or not at
     all, and never in the place of another.  Raises ValueError for ids, words or sources that cannot be, and
-    ArchiveError ("archive error: …", also logged) when it cannot be written: a crawler should go on as if nothing had happened.
+    ArchiveError ("archive error: …", also logged) when it cannot be written: a crawler should go on as if nothing had
+    happened.
     """
     from archivefs.formats.crawls.creating import Crawl, create
 

@@ -32,7 +32,8 @@ tr:last-child td, tr:last-child th { border-bottom: 0; }
 thead th { background: var(--soft); white-space: nowrap; font-weight: 600; }
 tbody tr:nth-child(even) { background: #88888808; }
 tbody th { width: 12rem; font-weight: 600; }
-td { max-width: 32rem; overflow-wrap: anywhere; white-space: pre-wrap; }
+td { max-width: 32rem; overflow-wrap: break-word; white-space: pre-wrap; }
+th.number { text-align: right; }
 td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 td.id { white-space: nowrap; font-family: ui-monospace, monospace; font-size: 13px; max-width: none; }
 .bad { color: var(--bad); } .good { color: var(--good); } .none { color: var(--dim); }
@@ -89,7 +90,7 @@ def write_map_page(rows: MapRows, product: Product, *, crawl_id: str, member: st
     numbers = [is_whole_number_column(name) for name in rows.header]
 
     def table() -> None:
-        _open_table(product, rows.header)
+        _open_table(product, rows.header, [name for name, number in zip(rows.header, numbers, strict=True) if number])
         for row, extra in rows:
             shown = as_object(row, extra)
             cells = [_value(shown[name], number) for name, number in zip(rows.header, numbers, strict=True)]
@@ -132,7 +133,7 @@ def write_list_page(data: Mapping[str, Any], product: Product) -> None:
     """The answer to a listing."""
 
     def tables() -> None:
-        _open_table(product, LIST_COLUMNS)
+        _open_table(product, LIST_COLUMNS, ["duration_seconds"])
         for crawl in data["crawls"]:
             _row(product, [_list_cell(column, crawl[column]) for column in LIST_COLUMNS])
         _close_table(product)
@@ -176,7 +177,7 @@ def write_diff_page(
 
     def tables() -> None:
         members: Mapping[str, Mapping[str, Any]] = summary["members"]
-        _open_table(product, ("member", *SUMMARY_COLUMNS, "key", "columns"))
+        _open_table(product, ("member", *SUMMARY_COLUMNS, "key", "columns"), SUMMARY_COLUMNS)
         for member, counts in members.items():
             _row(product, _summary_cells(member, counts))
         _close_table(product)
@@ -209,8 +210,9 @@ def write_error_page(product: Product, status: int, message: str) -> None:
 # -- tables --
 
 
-def _open_table(product: Product, header: Sequence[str]) -> None:
-    cells = "".join(f"<th>{escape(name)}</th>" for name in header)
+def _open_table(product: Product, header: Sequence[str], numbers: Sequence[str] = ()) -> None:
+    marks = {name: ' class="number"' for name in numbers}
+    cells = "".join(f"<th{marks.get(name, '')}>{escape(name)}</th>" for name in header)
     product.write_text(f'<div class="wide"><table><thead><tr>{cells}</tr></thead><tbody>\n')
 
 
