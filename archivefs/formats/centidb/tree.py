@@ -24,7 +24,7 @@ from archivefs.formats.centidb.records import DecodedDirectory, KeysDirectory, R
 from archivefs.formats.centidb.renderings import Rendering
 from archivefs.formats.centidb.sources import main_file, open_engine
 from archivefs.formats.centidb.store import Limits, Store
-from archivefs.formats.centidb.writable import Pending, WritableCollections, WritableRecords
+from archivefs.formats.centidb.writable import CollectionDirectory, Pending, WritableCollections, WritableRecords
 from archivefs.formats.centidb.writing import StoreWriter
 from archivefs.staging.locks import WriterLock
 from archivefs.tree import ROOT_IDENT, Directory, Kind, Tree, Usage
@@ -213,7 +213,8 @@ class CentidbTree(Tree):
 
     def collection_directory(self, collection: Collection) -> Directory:
         """``collections/<name>/``."""
-        return SmallDirectory(self, ident_of("collection", collection.idx), lambda: self._parts_of(collection))
+        kind = CollectionDirectory if self.writable else SmallDirectory
+        return kind(self, ident_of("collection", collection.idx), lambda: self._parts_of(collection))
 
     def _parts_of(self, collection: Collection) -> Makers:
         base = self.store.base(collection.idx)

@@ -18,6 +18,7 @@ from archivefs.errors import (
     FileExpected,
     LimitExceeded,
     NameNotHeld,
+    NameTooLong,
     NotFound,
     NotPermitted,
     OtherTree,
@@ -30,6 +31,7 @@ from archivefs.formats.centidb.records import RecordFile, RecordsDirectory
 from archivefs.readers import BytesReader
 from archivefs.tree import (
     Attributes,
+    Changeable,
     Directory,
     Entry,
     File,
@@ -72,6 +74,10 @@ class Pending:
         with self._lock:
             self._writers[writer.place] = writer
 
+    def writer(self, idx: int, key: bytes) -> RecordWriter | None:
+        """The writer of a record, if it is open."""
+        return self._writers.get((idx, key))
+
     def stored(self, place: tuple[int, bytes]) -> None:
         """It is in the store now."""
         with self._lock:
@@ -113,6 +119,9 @@ class WritableRecord(RecordFile, WritableFile):
     """A record that can be written."""
 
     def attributes(self) -> Attributes:
+        writer = self.tree.pending_records.writer(self.collection.idx, self.key)
+        if writer is not None:  # what is being written counts, stored or not
+            return writer.attributes()
         if self._is_fresh():
             return Attributes(0, self.tree.pending_records.time(self.ident, self.tree.mtime_ns))
         found = super().attributes()
@@ -128,6 +137,7 @@ class WritableRecord(RecordFile, WritableFile):
         key = self.tree.naming.one_tuple(self.key)
         if key is None or not key.canonical:
             raise NotPermitted("a key that is not canonical cannot be written")
+        self.tree.writer.check_packer(self.collection, self.key)
         fresh = self._is_fresh()
         if fresh:
             data = b""
@@ -258,6 +268,8 @@ class WritableRecords(RecordsDirectory, WritableDirectory):
         return file
 
     def _new_key(self, name: str) -> KeyTuple:
+        if len(name.encode("utf-8", "surrogateescape")) > keynames.MAX_BYTES:
+            raise NameTooLong(member=name)
         key = self.tree.naming.key(self.collection.idx, name)
         if key is None:
             advice = "see `archivefs centidb key encode --help`"
@@ -293,6 +305,13 @@ class WritableRecords(RecordsDirectory, WritableDirectory):
 
 
 # -- collections --
+
+
+class CollectionDirectory(SmallDirectory, Changeable):
+    """``collections/<name>/``: its own names stay, but a mode and a time can be set, as `mkdir` does."""
+
+    def set_times(self, *, mtime_ns: int) -> None:
+        self.tree.pending_records.set_time(self.ident, mtime_ns)
 
 
 class WritableCollections(SmallDirectory, WritableDirectory):

@@ -38,6 +38,12 @@ class StoreWriter:
         if len(store.base(collection.idx)) + len(key) > store.engine.longest_key:
             raise NameTooLong(f"the engine has no keys of more than {store.engine.longest_key} bytes")
 
+    def check_packer(self, collection: Collection, key: bytes) -> None:
+        """Raise NotPermitted where the record is packed by something that is not known here."""
+        place = self._store.find(collection.idx, key)
+        if place is not None and place.member is None:
+            self._packer_of(place)
+
     def put(self, collection: Collection, key: bytes, data: bytes) -> None:
         """Set the record of an encoded tuple."""
         self.check(collection, key)
