@@ -6,7 +6,9 @@ is parsed when it is asked for.  Nothing changes after it is made, so any thread
 
 from __future__ import annotations
 
+import functools
 import os
+import re
 from array import array
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -15,8 +17,11 @@ from archivefs.errors import SourceChanged
 from archivefs.formats.urldb import layout as layouts
 from archivefs.formats.urldb.layout import Layout, Oddity, breaks_in, line_at
 from archivefs.formats.urldb.limits import DEFAULT, Limits
+from archivefs.formats.urldb.naming import shortened_names
 from archivefs.formats.urldb.records import Metadata, metadata_of, path_of, path_problem
 from archivefs.formats.urldb.values import NULL, SIMPLE, Mapping, Refused, Value, is_null, parse, simple
+
+_EMPTY = re.compile(rb"---[ \t\r\n]*")
 
 
 class Stamp(NamedTuple):
@@ -145,8 +150,14 @@ class DomainFile:
         new.empty = {number + moved * (number >= last) for number in self.empty}
         new.paths = [*self.paths[:first], *([path] if path is not None else []), *self.paths[last:]]
         new._data = data
+        new.__dict__.pop("shortened", None)
         new._order()
         return new
+
+    @functools.cached_property
+    def shortened(self) -> dict[tuple[str, str], str]:
+        """What names mean that are too long to be read back."""
+        return shortened_names(self.sorted_paths)
 
     # -- reading --
 
@@ -203,7 +214,7 @@ class DomainFile:
             raise Refused("too-big", f"larger than {self.limits.document} bytes")
         body = self.body(number)
         if number not in self.layout.odd:
-            found = simple(body, 0, len(body))
+            found = NULL if _EMPTY.fullmatch(body) else simple(body, 0, len(body))
             if found is not None:
                 return found
             return parse_bytes(body, self.limits)

@@ -202,7 +202,7 @@ class PathFolder(Folder):
         path = naming.record_named(prefix, name)
         if isinstance(path, Shortened):
             file = self._file()
-            path = naming.matching(file.sorted_paths, prefix, path, directory=False) if file else None
+            path = file.shortened.get((prefix, name)) if file else None
         if path is not None:
             return "record", domain, path
         if name.endswith(SUFFIX):
@@ -223,7 +223,7 @@ class PathFolder(Folder):
         inner = naming.directory_named(prefix, name)
         if isinstance(inner, Shortened):
             file = self._file()
-            return naming.matching(file.sorted_paths, prefix, inner, directory=True) if file else None
+            return file.shortened.get((prefix, name)) if file else None
         return inner
 
     def _exists(self, prefix: str) -> bool:

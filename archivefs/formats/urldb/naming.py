@@ -6,13 +6,15 @@ A directory is known by its *prefix*, the beginning of the paths below it (``/ab
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from archivefs import urlnames
 from archivefs.urlnames import RECORD_DIRECTORY_SUFFIX, RECORD_SUFFIX, Shortened
 
 _AFTER_SLASH = chr(ord("/") + 1)
 _BASE = "x://h"
+SURELY_SHORT = urlnames.MAX_NAME_BYTES // 12
+"""A piece of so few characters fits in a name, even if each becomes four bytes of three characters."""
 
 
 def names_of(path: str) -> tuple[str, ...]:
@@ -82,16 +84,19 @@ def children(paths: Sequence[str], prefix: str) -> Iterator[tuple[str, bool]]:
             at = bisect_left(paths, path[:slash] + _AFTER_SLASH, at + 1, end)
 
 
-def matching(paths: Sequence[str], prefix: str, shortened: Shortened, *, directory: bool) -> str | None:
-    """The path or prefix in a directory whose name is a shortened one."""
-    at = bisect_left(paths, prefix + shortened.stem)
-    while at < len(paths) and paths[at].startswith(prefix + shortened.stem):
-        rest = paths[at][len(prefix) :]
-        piece = urlnames.split_url(f"{_BASE}/{rest}")
-        found = piece.directories[1] if len(piece.directories) > 1 else None
-        if directory and found is not None and shortened.is_name_of(found):
-            return f"{prefix}{found}/"
-        if not directory and found is None and shortened.is_name_of(piece.leaf):
-            return prefix + piece.leaf
-        at += 1
-    return None
+def shortened_names(paths: Iterable[str]) -> dict[tuple[str, str], str]:
+    """The names that are too long to be read back: (prefix of the directory, name) and the path or prefix it means."""
+    found = {}
+    for path in paths:
+        if len(path) <= SURELY_SHORT:
+            continue
+        pieces = urlnames.split_url(_BASE + path)
+        prefix = "/"
+        for piece in pieces.directories[1:]:
+            inner = f"{prefix}{piece}/"
+            if len(piece) > SURELY_SHORT:
+                found[prefix, directory_name(piece)] = inner
+            prefix = inner
+        if len(pieces.leaf) > SURELY_SHORT:
+            found[prefix, urlnames.leaf_name(pieces.leaf) + RECORD_SUFFIX] = path
+    return found
