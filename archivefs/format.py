@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from archivefs.caches import ByteCache
 from archivefs.errors import ArchiveError
 from archivefs.options import Option
-from archivefs.tree import Tree
+from archivefs.tree import Parts, Reader, Tree
 
 HEAD_BYTES = 4096
 MAX_PROBED_NAMES = 1000
@@ -118,6 +118,42 @@ class Opening:
     """Opens another archive, of whatever format, read-only: for a format that is joined with one.  Who calls closes."""
 
 
+class Page(NamedTuple):
+    """A page on its way from one archive into another."""
+
+    url: str
+    """Whole, or the path below the root of a site that has no URL of its own, beginning with "/"."""
+    parts: Parts
+    """Where it is listed below the site's root; no two pages share it."""
+    open: Callable[[], Reader]
+    size: int
+    time_ns: int | None = None
+    content_type: str | None = None
+    """As the header says it."""
+    problem: str = ""
+    """Why it cannot be taken along."""
+
+
+@runtime_checkable
+class Pages(Protocol):
+    """A tree that holds more than one site offers this too: the pages of one."""
+
+    def pages(self, site: str | None) -> tuple[str, Iterator[Page]]:
+        """The URL of the site, and what is shown of it; raises UsageError if there is none or none is named."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Builder:
+    """How a format makes an archive of pages."""
+
+    build: Callable[[str, str, Iterable[Page]], None]
+    """Makes the archive at a path, whole or not at all, of the site with a URL; the pages are asked for once."""
+    suffix: str = ""
+    """How the names of its archives end; nothing: it takes those that no other format claims."""
+    needs_urls: bool = False
+    """Can it hold nothing but whole URLs?"""
+
+
 @runtime_checkable
 class OpensArchives(Protocol):
     """What a front-end leaves in click's context for the commands of formats."""
@@ -183,6 +219,8 @@ class Format:
     can_write: bool = False
     create: Callable[[str], None] | None = None
     """Makes a new, empty archive at an absolute path where nothing is."""
+    builder: Builder | None = None
+    """Makes a new archive of another one's pages."""
     unreadable_code: str = "unreadable"
     """The code under which ``verify`` reports that the archive could not be opened."""
     unavailable: Callable[[], str | None] | None = None

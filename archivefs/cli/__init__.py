@@ -34,6 +34,7 @@ COMMANDS = {
     "cp": "Copy files out of an archive",
     "unpack": "Copy a whole archive into a new folder",
     "create": "Make a new, empty archive",
+    "convert": "Make an archive of one format from one of another",
     "status": "Say what was changed and is not in the archive yet",
     "commit": "Put changes into the archive",
     "discard": "Throw changes away",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from archivefs.format import Finding, Format, Match, Opening, Probe, VerifyRequest
+from archivefs.format import Builder, Finding, Format, Match, Opening, Page, Probe, VerifyRequest
 from archivefs.formats.crystal.location import DATABASE, OPENER_SUFFIX, PARTIAL_SUFFIX, PROJECT_SUFFIX
 from archivefs.options import Option, one_of
 from archivefs.tree import Tree
@@ -45,6 +45,13 @@ def create(path: str) -> None:
     from archivefs.formats.crystal.creating import create as make
 
     make(path)
+
+
+def build(path: str, site: str, pages: Iterable[Page]) -> None:
+    """A new project of these pages."""
+    from archivefs.formats.crystal.building import build as make
+
+    make(path, site, pages)
 
 
 FORMAT = Format(
@@ -92,5 +99,6 @@ FORMAT = Format(
     ),
     can_write=True,
     create=create,
+    builder=Builder(build=build, suffix=PROJECT_SUFFIX, needs_urls=True),
     verify=verify,
 )

@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from archivefs.errors import NotFound, StaleNode, quoted
-from archivefs.format import Opening
+from archivefs.format import Opening, Page
 from archivefs.formats.crystal import failures, gatherings
 from archivefs.formats.crystal.bodies import Body, BodyStore
 from archivefs.formats.crystal.codings import codings_of, decoded_size, open_decoded
 from archivefs.formats.crystal.database import Database
+from archivefs.formats.crystal.export import site_pages
 from archivefs.formats.crystal.facts_of import NANO, mtime_ns
 from archivefs.formats.crystal.history import (
     ByIdDirectory,
@@ -294,6 +295,10 @@ class CrystalTree(Tree):
                     alone = shown_alone(revision, resource.url)
                     file = BodyFile(self, self.idents.of(Sort.REVISION, revision.id), alone)
                     yield self._capture(file, revision_parts(resource.url, revision.id), alone)
+
+    def pages(self, site: str | None) -> tuple[str, Iterator[Page]]:
+        """The pages of one site, by default that of the project's ``default_url_prefix``."""
+        return site_pages(self, site)
 
     def _capture(self, node: Node, parts: Parts, shown: Shown) -> Capture:
         assert shown.revision

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from archivefs.format import Finding, Format, Match, Opening, Probe, VerifyRequest
+from archivefs.format import Builder, Finding, Format, Match, Opening, Page, Probe, VerifyRequest
 from archivefs.formats.labrador.detection import is_labrador
 from archivefs.options import Option, one_of, seconds
 
@@ -50,6 +50,12 @@ def _create(path: str) -> None:
     from archivefs.formats.labrador.packing import create
 
     create(path)
+
+
+def _build(path: str, site: str, pages: Iterable[Page]) -> None:
+    from archivefs.formats.labrador.building import build
+
+    build(path, site, pages)
 
 
 def _extensions(text: str) -> tuple[str, ...]:
@@ -107,6 +113,7 @@ FORMAT = Format(
     ),
     can_write=True,
     create=_create,
+    builder=Builder(build=_build),
     verify=_verify,
     commands=_commands,
     command_names=("bitsy", "complete", "pack"),
