@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from archivefs.errors import LimitExceeded
+from archivefs.errors import CorruptArchive, LimitExceeded
 from archivefs.staging import durable
 from archivefs.tree import Extent
 
@@ -25,6 +25,8 @@ HEADER = struct.Struct("<2sIQI")
 MAGIC = b"AJ"
 MAX_JSON = 1 << 20
 MAX_PAYLOAD = 1 << 20
+MAX_FIRST = 4096
+"""The first record, which is durable before any other, is never larger."""
 
 
 class Record(NamedTuple):
@@ -54,6 +56,9 @@ class Journal:
         while (record := self._record_at(at, size)) is not None:
             at = record.payload.start + record.payload.length
             yield record
+        if not at and size > MAX_FIRST:
+            # Not one that was being begun when its process died: this held changes.
+            raise CorruptArchive("the beginning of the journal is damaged", archive=self.path)
         self._end = self._synced = at
         self.damaged_bytes = size - at
         if self.damaged_bytes:

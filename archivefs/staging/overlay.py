@@ -173,6 +173,8 @@ class OverlayTree(Tree):
         """
         records = list(self.area.replay())
         if not records:
+            # A process died while it began or emptied the area: it must be begun anew, with its first record.
+            self.area.discard()
             return 0
         identity = self.identity()
         matching = [at for at, record in enumerate(records) if record.fields.get("identity") == identity]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archivefs.errors import LimitExceeded, NotPermitted, SourceBusy
+from archivefs.errors import CorruptArchive, LimitExceeded, NotPermitted, SourceBusy
 from archivefs.memory import MemoryTree
 from archivefs.staging import durable
 from archivefs.staging.area import INLINE, StagingArea
@@ -363,3 +363,40 @@ def test_what_a_failed_sync_has_dropped_is_written_again(
     again.replay()
     assert content_of(again.root()) == {"first": b"1", "second": b"2" * size}
     again.close()
+
+
+@pytest.mark.parametrize("left", ["no journal", "an empty journal", "half of the first record"])
+def test_an_area_that_was_being_begun_or_emptied_when_its_process_died(tmp_path: Path, left: str) -> None:
+    """What is written afterwards must be found again."""
+    folder = tmp_path / "staging"
+    tree = PlainOverlay(MemoryTree({}), folder)
+    put(tree.root(), "first", b"1")
+    tree.close()
+    journal = folder / "journal"
+    if left == "no journal":
+        journal.unlink()
+    else:
+        journal.write_bytes(journal.read_bytes()[: 0 if left == "an empty journal" else 30])
+    again = PlainOverlay(MemoryTree({}), folder)
+    assert again.replay() == 0
+    put(again.root(), "second", b"2")
+    again.close()
+    third = PlainOverlay(MemoryTree({}), folder)
+    third.replay()
+    assert content_of(third.root()) == {"second": b"2"}
+    third.close()
+
+
+def test_a_journal_that_is_damaged_at_its_beginning_is_not_thrown_away(tmp_path: Path) -> None:
+    folder = tmp_path / "staging"
+    tree = PlainOverlay(MemoryTree({}), folder)
+    put(tree.root(), "first", b"1" * 20_000)
+    tree.close()
+    data = bytearray((folder / "journal").read_bytes())
+    data[20] ^= 1
+    (folder / "journal").write_bytes(data)
+    again = PlainOverlay(MemoryTree({}), folder)
+    with pytest.raises(CorruptArchive, match="beginning of the journal"):
+        again.replay()
+    again.close()
+    assert (folder / "journal").read_bytes() == data

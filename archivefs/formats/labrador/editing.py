@@ -55,12 +55,15 @@ class LabradorEditor(OverlayTree):
         self.new_extmime: bytes | None = None
         """What was written to ``.archivefs/extmime``."""
         self._types: Types | None = None
+        self._identity: tuple[LabradorTree, Mapping[str, Any]] | None = None
         self.reported_empty: set[Parts] = set()
         """Empty directories that a commit has said are not kept."""
         super().__init__(base, area)
 
     def identity(self) -> Mapping[str, Any]:
-        return identity_of(self.base)
+        if self._identity is None or self._identity[0] is not self.base:
+            self._identity = self.base, identity_of(self.base)
+        return self._identity[1]
 
     def close(self) -> None:
         super().close()
