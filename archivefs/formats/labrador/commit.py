@@ -90,10 +90,12 @@ def _commit(editor: LabradorEditor, progress: Progress) -> None:
 
 
 def _check_still_ours(editor: LabradorEditor) -> None:
-    """Raises SourceChanged when somebody has put another archive in the place of ours: it must not be overwritten.
+    """Raises SourceChanged when somebody has put another archive in the place of ours, or has changed ours where it is:
+    neither must be overwritten.
 
     One that is gone is written anew.
     """
+    editor.base.directory.source.watch(now=True)
     if editor.writer_lock.is_overtaken(editor.path):
         raise SourceChanged("another archive was put in its place while it was open: move that one away")
 

@@ -766,6 +766,37 @@ def test_a_name_that_was_in_the_way_is_free_after_the_commit(tmp_path: Path) -> 
     assert set(manifest(path)) == {"d/xq--index-x.html"}
 
 
+def test_an_archive_that_somebody_has_changed_where_it_is_is_left_alone(
+    island: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tree = open_rw(island)
+    edits.write(tree, "new", b"new")
+    island.write_bytes(b"overwritten in place")
+    with pytest.raises(ArchiveError, match="could not be put into the archive"):
+        tree.commit(no_progress)
+    tree.close()
+    assert island.read_bytes() == b"overwritten in place"
+
+
+def test_what_others_have_is_still_read_after_a_commit(tmp_path: Path) -> None:
+    old = samples.write(tmp_path / "old.lbz", samples.SITE)
+    path = samples.write_update(tmp_path / "update.lbz")
+    with edited(path, externals=[str(old)]) as tree:
+        edits.write(tree, "new", b"new")
+        # A file that is not here can be changed when somebody has it.
+        writer = file(tree, "style.css").open_writer(truncate=False)
+        writer.write_at(0, b"BODY")
+        writer.finish()
+        writer.close()
+        tree.commit(no_progress)
+        assert file(tree, "walks", "north.html").open().read_at(0, 1000) == samples.SITE["/walks/north.html"]
+        edits.write(tree, "newer", b"newer")
+    whole = site(path, externals=[str(old)])
+    assert whole["style.css"] == b"BODY" + samples.SITE["/style.css"][4:]
+    assert whole["newer"] == b"newer"
+    assert "www/walks/north.html" not in edits.members(path)
+
+
 # -- archives that break rules --
 
 
