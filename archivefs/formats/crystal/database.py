@@ -120,10 +120,10 @@ class Database:
         self._look(max_age_s=LOOK_INTERVAL_S)
         return self._generation
 
-    def look(self) -> bool:
-        """Look at once; has the database changed since the last look?"""
+    def look(self, *, max_age_s: float = 0.0) -> bool:
+        """Look now, unless that was done a moment ago; has the database changed since the last look?"""
         before = self._generation
-        self._look(max_age_s=0)
+        self._look(max_age_s=max_age_s)
         return self._generation != before
 
     @property

@@ -60,6 +60,18 @@ class Resource(NamedTuple):
     """Is that one an error?"""
 
 
+class LookUp(NamedTuple):
+    """What a name can be."""
+
+    first: int | None
+    """The id of the first resource in the directory of that name."""
+    fetched: bool
+    """Was one of the first resources in it fetched?"""
+    resource: int | None
+    """The resource of that very URL, and its newest revision."""
+    newest: Revision | None
+
+
 class Edition:
     """What is known as of one generation.  Lazily read parts are read once, or twice at the same moment."""
 
@@ -231,15 +243,18 @@ class Project:
             return None
         return Resource(key, row[0], row[1], bool(row[2])) if row else None
 
-    def look_up(self, url: bytes) -> tuple[int | None, int | None, Revision | None]:
-        """What a name can be, in one query: the first resource below ``url/``, that of *url*, its newest revision.
-
-        Raises LimitExceeded if the row of that revision is too long to be read.
-        """
-        row = self.row("look_up", url + b"/", url + b"0", url)
+    def look_up(self, url: bytes) -> LookUp:
+        """What a name can be, in one query; raises LimitExceeded if a row is too long to be read."""
+        low, high = url + b"/", url + b"0"
+        row = self.row("look_up", low, high, low, high, url)
         if row is None:
-            return None, None, None
-        return row[0], row[1], revision_of(row[2:]) if row[2] is not None else None
+            return LookUp(None, False, None, None)
+        return LookUp(row[0], bool(row[1]), row[2], revision_of(row[3:]) if row[3] is not None else None)
+
+    def resource_pair(self, one: bytes, two: bytes) -> tuple[Resource | None, Resource | None]:
+        """The resources of two URLs."""
+        found = {row[0]: Resource(row[1], row[0], row[2], bool(row[3])) for row in self.rows("resource_pair", one, two)}
+        return found.get(one), found.get(two)
 
     def first_below(self, low: bytes, high: bytes | None) -> tuple[bytes, int] | None:
         """The first URL from *low* to before *high*, with its id; those too long to be read are passed over."""

@@ -146,12 +146,11 @@ class Sight:
 
     def listed_page(self, prefix: bytes) -> ListedPage | None:
         """The page that is listed in the directory of *prefix* under a name of its own making."""
-        page = self.shown_at(prefix)
-        if page:
+        page, beside = self.project.resource_pair(prefix, prefix[:-1])
+        if page and self.shows(page):
             name = self._index_name(page)
             return ListedPage(name if self._is_free(prefix + name.encode("ascii")) else DIRECTORY_PAGE, page)
-        beside = self.shown_at(prefix[:-1]) if _has_page_beside(prefix) else None
-        if beside:
+        if beside and _has_page_beside(prefix) and self.shows(beside):
             name = self._index_name(beside)
             if self._is_free(prefix + name.encode("ascii")):
                 return ListedPage(name, beside)

@@ -34,8 +34,10 @@ class Statements:
     first_below: str
     """lo, hi or null, offset -> url, resource id"""
     look_up: str
-    """lo and hi of the directory, url -> id of the first resource in it or null, then resource id and newest revision
-    (a row as of ``revision``), null where there is none"""
+    """lo, hi of the directory, twice, url -> id of the first resource in it or null, was one of its first MAX_BELOW
+    fetched?, then resource id and newest revision (a row as of ``revision``), null where there is none"""
+    resource_pair: str
+    """two urls -> rows of url and what ``resource_by_url`` gives"""
     resource_by_url: str
     """url -> resource id, newest revision id or null, is that one an error?"""
     resource_by_id: str
@@ -164,10 +166,12 @@ def _url_statements(schema: Schema) -> dict[str, str]:
         "any_fetched": f"select 1 from (select r.id from {resources} r where {range_} limit {MAX_BELOW}) r"
         f" where {fetched} limit 1",
         "first_below": f"select r.url, r.id from {resources} r where {range_} order by r.url limit 1 offset ?",
-        "look_up": "select (select d.id from"
-        f" {resources} d where d.url >= cast(? as text) and d.url < cast(? as text) order by d.url limit 1), r.id,"
-        f" {_row(schema)} from (select 1) left join {resources} r on r.url = cast(? as text)"
+        "look_up": f"select (select r.id from {resources} r where {range_} order by r.url limit 1),"
+        f" exists (select 1 from (select r.id from {resources} r where {range_} limit {MAX_BELOW}) r where {fetched}),"
+        f" r.id, {_row(schema)} from (select 1) left join {resources} r on r.url = cast(? as text)"
         f" left join {_revisions(schema)} v on v.id = {newest}",
+        "resource_pair": f"select url, {known} from (select r.url, r.id, {newest} as d from {resources} r"
+        " where r.url in (cast(? as text), cast(? as text)) limit 2)",
         "resource_by_url": f"select {known} from (select r.id, {newest} as d from {resources} r"
         f" where r.url = cast(? as text))",
         "resource_by_id": f"select url, d, d is not null and {_is_error(schema, 'd')} from (select r.url, {newest} as d"

@@ -45,6 +45,8 @@ from archivefs.readers import BytesReader
 from archivefs.tree import Attributes, Capture, Directory, Node, Parts, Reader, Tree, Usage
 from archivefs.urlnames import NO_SCHEME, directory_path, scheme_of
 
+MISS_LOOK_S = 0.05
+"""How old a look at the database may be when a body is missing."""
 _NOT_DECODABLE = -1
 
 
@@ -211,7 +213,7 @@ class CrystalTree(Tree):
         """Where the body of a revision lies; None if it is lost."""
         edition = self.project.edition()
         body = self.bodies.find(key, edition.major, edition.generation)
-        if body is None and (self.project.database.look() or self.bodies.moved()):
+        if body is None and (self.project.database.look(max_age_s=MISS_LOOK_S) or self.bodies.moved()):
             self.bodies.forget_folders()  # Crystal may have moved everything under us
             edition = self.project.edition()
             body = self.bodies.find(key, edition.major, edition.generation)

@@ -124,15 +124,15 @@ class WebView(UrlView):
             return super().child(prefix, name)
         url = prefix + raw(piece)
         try:
-            first, resource, revision = self.project.look_up(url)
+            found = self.project.look_up(url)
         except LimitExceeded:
             return super().child(prefix, name)
-        if first is not None and self.project.resource(first):
-            return self.shown_directory(url + b"/", first) or self.extra_child(prefix, name)
-        if first is not None:
-            return super().child(prefix, name)  # the first URL in it is too long to be read
-        shown = self.sight.shown_of(resource, url, revision) if resource is not None else None
-        return self._shown_node(resource or 0, shown) or self.extra_child(prefix, name)
+        if found.first is not None:
+            if not found.fetched or self.project.resource(found.first) is None:
+                return super().child(prefix, name)  # it may be hidden, or its first URL is too long to be read
+            return self.directory(url + b"/", found.first)
+        shown = self.sight.shown_of(found.resource, url, found.newest) if found.resource is not None else None
+        return self._shown_node(found.resource or 0, shown) or self.extra_child(prefix, name)
 
     def leaf_url(self, prefix: bytes, name: str, *, whole: bool, has_directory: bool = False) -> bytes | None:
         """``d^file`` is the page ``/d`` beside the directory ``d``; any other marked name is a leaf's own."""
