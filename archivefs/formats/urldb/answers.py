@@ -146,6 +146,13 @@ class CaptureAnswer(Answer):
     def __init__(self, url: str, capture: Capture) -> None:
         super().__init__(url, capture.status, capture.headers)
         self.capture = capture
+        if "content-type" not in self.headers and 200 <= capture.status < 300:
+            self._take_type(capture.node.xattrs().get("user.mime_type", b""))
+
+    def _take_type(self, content_type: bytes) -> None:
+        """An archive that keeps no headers may still know the type of its files."""
+        if content_type:
+            self.headers["content-type"] = content_type.decode("utf-8", "replace")
 
     def raw(self) -> Iterator[bytes]:
         node = self.capture.node
