@@ -28,6 +28,7 @@ MAX_MEMBERS = 100_000
 MAX_DIRECTORY_BYTES = 64 << 20
 MAX_PATH_BYTES = 4096
 """A longer one could not be opened by anybody."""
+MAX_DEPTH = 200
 MAX_FOLDERS = 200_000
 MAX_NAME_BYTES = 255
 MAX_WARNINGS = 100
@@ -218,7 +219,11 @@ def _problem_with(name: str, parts: list[str]) -> str:
         return "its name could lead out of the archive"
     if _CONTROL.search(name):
         return "its name has control characters"
-    if len(name.encode()) > MAX_PATH_BYTES or any(len(part.encode()) > MAX_NAME_BYTES for part in parts):
+    if (
+        len(parts) > MAX_DEPTH
+        or len(name.encode()) > MAX_PATH_BYTES
+        or any(len(part.encode()) > MAX_NAME_BYTES for part in parts)
+    ):
         return "its name is too long"
     return ""
 
