@@ -42,8 +42,8 @@ _END = struct.Struct("<4sHHHHIIH")
 _END64 = struct.Struct("<4sQHHIIQQQQ")
 _LOCATOR64 = struct.Struct("<4sIQI")
 _ALL16, _ALL32 = 0xFFFF, 0xFFFFFFFF
-LARGE = _ALL32
-"""From here on a size or place is written in a zip64 field.  For tests, which cannot write 4 GiB each."""
+LARGE, MANY = _ALL32, _ALL16
+"""From here on a size or place, and the number of members, are written in zip64 fields.  Tests make them less."""
 _KEPT_FLAGS = 0x0006
 """Of a copied member only what says how it was compressed; sizes are in front of the data, names are ASCII."""
 
@@ -197,11 +197,11 @@ class ZipWriter:
         """Write the directory; all bytes are handed to the system when this returns."""
         start, size, count = self._position, len(self._directory), self._entries
         self._write(bytes(self._directory))
-        if start >= LARGE or size >= LARGE or count >= _ALL16:
+        if start >= LARGE or size >= LARGE or count >= MANY:
             at = self._position
             self._write(_END64.pack(b"PK\x06\x06", 44, 45, 45, 0, 0, count, count, size, start))
             self._write(_LOCATOR64.pack(b"PK\x06\x07", 0, at, 1))
-        count = min(count, _ALL16)
+        count = _ALL16 if count >= MANY else count
         size, start = (_ALL32 if value >= LARGE else value for value in (size, start))
         self._write(_END.pack(b"PK\x05\x06", 0, 0, count, count, size, start, 0))
         self._flush()

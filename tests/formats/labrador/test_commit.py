@@ -228,16 +228,17 @@ def test_zip64_only_where_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     subprocess.run([tool("unzip"), "-tqq", str(tmp_path / "large")], check=True, capture_output=True)
 
 
-def test_more_than_65535_members(tmp_path: Path) -> None:
-    records = (
-        SiteRecord(f"{number:05}", hashlib.sha256(b"%d" % number).hexdigest(), content_of(b"%d" % number))
-        for number in range(65_600)
-    )
-    with open(tmp_path / "many", "w+b") as out:
-        Site(records, b"").write(out.fileno(), no_progress)
+def test_more_members_than_the_old_field_can_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    contents = {f"{number:03}": b"%d" % number for number in range(300)}
+    monkeypatch.setattr(writing, "MANY", 200)
+    write_site(tmp_path / "many", contents)
+    data = (tmp_path / "many").read_bytes()
+    assert data[-22 + 8 : -22 + 12] == b"\xff" * 4
     with zipfile.ZipFile(tmp_path / "many") as archive:
-        assert len(archive.infolist()) == 65_603
-        assert archive.read("www/65599") == b"65599"
+        assert len(archive.infolist()) == 303
+        assert archive.read("www/299") == b"299"
+    assert findings(tmp_path / "many") == []
+    subprocess.run([tool("unzip"), "-tqq", str(tmp_path / "many")], check=True, capture_output=True)
 
 
 def test_other_readers_agree(island: Path) -> None:
@@ -600,7 +601,7 @@ def test_killed_at_any_moment(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
     acknowledged: dict[str, bytes] = {}
     commits = 0
     for number in range(ROUNDS):
-        written, done = _killed_after(path, number, chance.uniform(0.05, 0.4))
+        written, done = _killed_after(path, number, chance.uniform(0.05, 0.25))
         acknowledged.update(written)
         commits += done
         assert findings(path) == []
