@@ -27,6 +27,13 @@ _CHANGED_TABLES = frozenset({"resource", "resource_revision", "sqlite_master"})
 _CHANGING = frozenset({sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE})
 _STEPS = frozenset({sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_SAVEPOINT})
 _WAL = 2
+_LEAVING = (
+    "pragma locking_mode=normal",
+    "select 1 from sqlite_master limit 1",
+    "pragma journal_mode=truncate",
+    "pragma journal_mode=delete",
+)
+"""Has SQLite remove a journal that an exclusive writer has left, also one who was killed: emptied, but not removed."""
 
 
 class HeldConnection(Connection):
@@ -128,6 +135,9 @@ class HeldDatabase(Database):
             if not self._closed:
                 # before the descriptor that is only for looking: closing that drops SQLite's locks (fcntl(2))
                 self._take_back()
+                with contextlib.suppress(sqlite3.Error):
+                    for statement in _LEAVING:
+                        self._connection.page(statement, (), BUSY_TIMEOUT_S)
                 with contextlib.suppress(sqlite3.Error):
                     self._connection.close()
             super().close()
