@@ -4,7 +4,7 @@
 PYTHON := .venv/bin/python
 ARGS :=
 
-.PHONY: help install test demo lint check bench bench-quick bench-write torture clean
+.PHONY: help install test demo lint check bench bench-quick bench-crawls bench-centidb bench-write bench-urldb torture clean
 
 help:
 	@echo "make install   archivefs with all extras, as .venv/bin/archivefs"
@@ -49,6 +49,18 @@ bench-quick:
 bench-write:
 	@contrib/setup.sh system peers python
 	$(PYTHON) -m contrib.bench.writing $(ARGS)
+
+bench-centidb:
+	@contrib/setup.sh system python
+	$(PYTHON) -m contrib.bench.centidb $(ARGS)
+
+bench-urldb:
+	@contrib/setup.sh system python
+	$(PYTHON) -m contrib.bench.urldb $(ARGS)
+
+bench-crawls:
+	@contrib/setup.sh system python
+	$(PYTHON) -m contrib.bench.crawls $(ARGS)
 
 torture:
 	@contrib/setup.sh system python

@@ -5,6 +5,7 @@ Pure functions; any thread may call them.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -30,13 +31,48 @@ from archivefs.formats.urldb.records import (
     is_domain_name,
     length_of,
 )
-from archivefs.formats.urldb.values import Mapping, Refused, Scalar, Sequence, Value, is_null, is_text, words_of
+from archivefs.formats.urldb.values import (
+    Mapping,
+    Refused,
+    Scalar,
+    Sequence,
+    Value,
+    is_null,
+    is_text,
+    kind_of,
+    words_of,
+)
 
 ERROR, WARNING, INFO = "error", "warning", "info"
 WARNINGS = frozenset({"digest-case", "empty-record", "non-string-key", "not-canonical", "tab", "unsorted"})
 INFOS = frozenset({"no-content-type", "unknown-key"})
 
 _TAB = re.compile(rb"^(?:[ ]*(?:- )*[^\s#'\"\[{][^:\r\n]*:|---)[ ]*\t", re.MULTILINE)
+
+
+def _clean(eol: bytes) -> re.Pattern[bytes]:
+    """A record of which there is nothing to say, if its labels (group 1) are in order: nearly every record is one."""
+    lines = (
+        rb"---",
+        rb"_path: /(?:[!\"$-~]*[!\"$-9;-~])?",
+        rb"categories:(?P<words>(?:" + eol + rb"- [a-z][a-z0-9-]*)+)",
+        rb"content-length: (?:0|[1-9][0-9]{0,17})",
+        rb"content-sha256: (?=[0-9be]*[acdf])[0-9a-f]{64}",
+        rb"content-type: [a-z]+/[a-z0-9.+-]*[a-z0-9]",
+    )
+    needed = (True, True, False, False, False, True)
+    parts = (b"(?:" + line + eol + (b")" if must else b")?") for line, must in zip(lines, needed, strict=True))
+    return re.compile(b"".join(parts))
+
+
+_CLEAN = {eol: _clean(eol) for eol in (b"\n", b"\r\n")}
+
+
+@functools.lru_cache(1024)
+def _in_order(labels: bytes) -> bool:
+    """Are these lines of a list sorted, unique and strings?"""
+    words = labels.decode().replace("- ", "").split()
+    return words == sorted(set(words)) and all(kind_of(word) == "str" for word in words)
 
 
 class LintFinding(NamedTuple):
@@ -77,6 +113,8 @@ class _Linter:
         self._unsorted = not domain.is_sorted or domain.has_duplicates
         self._canonical = not domain.empty and domain.first == 1
         self._seen: set[str] = set()
+        self._data = domain.data
+        self._pattern = _CLEAN.get(domain.eol, _CLEAN[b"\n"])
 
     def findings(self) -> Iterator[LintFinding]:
         domain = self._domain
@@ -108,6 +146,9 @@ class _Linter:
             yield self._finding(fault.line, fault.code, fault.text)
             self._canonical = self._canonical and domain.body(number).endswith(domain.eol)
             return
+        if fault is None and self._is_clean(number):
+            yield from self._duplicate(number, 1)
+            return
         try:
             value = domain.value(number)
         except Refused as error:  # the file was changed on disk since it was looked at
@@ -127,6 +168,14 @@ class _Linter:
         if self._canonical and fault is None:
             mapping = value if isinstance(value, Mapping) else None
             self._canonical = canonical.document(mapping, domain.eol.decode()).encode("utf-8", "replace") == body
+
+    def _is_clean(self, number: int) -> bool:
+        domain = self._domain
+        if number < domain.first or number in domain.layout.odd:
+            return False
+        start, end = domain.layout.starts[number], domain.layout.ends[number]
+        match = self._pattern.fullmatch(self._data, start, end)
+        return match is not None and (match["words"] is None or _in_order(match["words"]))
 
     def _keys(self, mapping: Mapping) -> Iterator[LintFinding]:
         names = [key.text for key, _ in mapping.items]
@@ -168,12 +217,7 @@ class _Linter:
                 yield self._finding(line, "cname-self", "a domain is no alias of itself")
 
     def _record(self, record: Mapping, number: int) -> Iterator[LintFinding]:
-        path = self._domain.paths[number]
-        if path is not None:
-            key = path if self._domain.metadata.case_sensitive else folded(path)
-            if key in self._seen:
-                yield self._finding(record.line_of(PATH), "duplicate-path", f"{path} is there twice")
-            self._seen.add(key)
+        yield from self._duplicate(number, record.line_of(PATH))
         if record.get(LENGTH) is not None and length_of(record) is None:
             yield self._finding(record.line_of(LENGTH), "bad-length", f"{LENGTH} is no plain whole number")
         yield from self._digest(record)
@@ -182,6 +226,15 @@ class _Linter:
         elif not isinstance(record.get(TYPE), Scalar):
             yield self._finding(record.line_of(TYPE), "not-a-string", f"{TYPE} is no string")
         yield from self._words(record, CATEGORIES)
+
+    def _duplicate(self, number: int, line: int) -> Iterator[LintFinding]:
+        path = self._domain.paths[number]
+        if path is None:
+            return
+        key = path if self._domain.metadata.case_sensitive else folded(path)
+        if key in self._seen:
+            yield self._finding(line, "duplicate-path", f"{path} is there twice")
+        self._seen.add(key)
 
     def _digest(self, record: Mapping) -> Iterator[LintFinding]:
         value = record.get(DIGEST)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from archivefs.format import Level, Opening, VerifyRequest
 from archivefs.formats.urldb import FORMAT
 from archivefs.formats.urldb.database import Database
-from archivefs.formats.urldb.lint import INFOS, WARNINGS
+from archivefs.formats.urldb.domainfile import DomainFile
+from archivefs.formats.urldb.lint import INFOS, WARNINGS, lint_file
 from tests.samples.urldb import DATABASE, write
 from tests.shared import shared_module
 
@@ -131,3 +135,27 @@ def test_the_given_bad_files_have_the_given_codes(tmp_path: Path) -> None:
         if (tmp_path / "bad" / name / f"{name}.example.yaml").exists() and name not in ("empty-file",):
             paths = database.domain(f"{name}.example").by_path
             assert "/fine" in paths or name in ("no-metadata", "trailing-separator", "not-utf8"), name
+
+
+WORDS = ["a", "b", "on", "z-1", "null", "true", "no"]
+RECORD_LINES = st.tuples(
+    st.sampled_from(["/a", "/b?x=1:2", "/a#b", "/c:", "/é"]),
+    st.lists(st.sampled_from(WORDS), max_size=3),
+    st.sampled_from(["", "content-length: 0\n", "content-length: 010\n", "content-length: 12\n"]),
+    st.sampled_from(["", "0" * 64, HEX, HEX.upper(), "0b" + "1" * 62, "1e" + "5" * 62]),
+    st.sampled_from(["", "content-type: text/html\n", "content-type: a/\n", "content-type: X/y\n"]),
+)
+
+
+@given(st.lists(RECORD_LINES, max_size=5), st.sampled_from(["\n", "\r\n"]))
+@settings(max_examples=150, deadline=None)
+def test_the_quick_way_finds_what_the_exact_way_finds(records: list[tuple[Any, ...]], eol: str) -> None:
+    text = "---\n"
+    for path, words, length, digest, kind in records:
+        labels = "categories:\n" + "".join(f"- {word}\n" for word in words) if words else ""
+        text += f"---\n_path: {path}\n{labels}{length}{f'content-sha256: {digest}' + chr(10) if digest else ''}{kind}"
+    file = DomainFile("a.example", text.replace("\n", eol).encode())
+    with pytest.MonkeyPatch.context() as patch:
+        quick = lint_file(file)
+        patch.setattr("archivefs.formats.urldb.lint._Linter._is_clean", lambda _self, _number: False)
+        assert quick == lint_file(file)
