@@ -147,7 +147,7 @@ def hex_name(data: bytes) -> str:
 
 def shortened(name: str, named: bytes, limit: int = MAX_BYTES) -> str:
     """*name* itself, or the beginning of it and a digest of what is *named*, if it is longer than *limit*."""
-    if len(name.encode()) <= limit:
+    if len(name) <= limit // 4 or len(name.encode()) <= limit:
         return name
     return stem(name) + CUT + hashlib.sha256(named).hexdigest()[:_DIGEST]
 

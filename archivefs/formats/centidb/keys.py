@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 from uuid import UUID
 
@@ -219,6 +220,7 @@ def _decode_string(data: bytes, at: int, kind: int, dialect: Dialect) -> tuple[E
         raise CorruptMember("a text is not UTF-8") from None
 
 
+@lru_cache(maxsize=4096)  # the first elements of neighbours are mostly the same
 def _regroup(groups: bytes) -> tuple[bytes, bool]:
     count = len(groups)
     if count % 8 == 1 and groups != b"\x00":

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from archivefs.errors import ArchiveError, NotFound
+from archivefs.errors import ArchiveError, LimitExceeded, NotFound
 from archivefs.formats.centidb import keynames
 from archivefs.formats.centidb.keynames import CutName
 from archivefs.formats.centidb.keys import KeyTuple
@@ -55,8 +56,10 @@ class RecordsDirectory(StoreDirectory):
 
     def child(self, name: str) -> Node:
         key = self.tree.naming.key(self.collection.idx, name)
-        if key is None or self.tree.store.find(self.collection.idx, key.data) is None:
+        if key is None:
             raise NotFound(member=name)
+        with suppress(LimitExceeded):  # then it is there, and too large to be read
+            self.tree.store.locate(self.collection.idx, key.data)
         return self.file(key.data)
 
     def file(self, key: bytes) -> File:

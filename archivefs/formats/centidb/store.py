@@ -31,6 +31,11 @@ MAX_CUT_WALK = 1 << 16
 SLACK = 1 << 20
 """What a stored value may be larger than what it unpacks to."""
 CHECK_S = 1.0
+RECENT_S = 0.25
+"""How long a value that was just read is good for: a look-up, a stat and an open follow each other that quickly."""
+RECENT = 32
+RECENT_BYTES = 1 << 16
+RECENT_KEY = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +81,7 @@ class Store:
         self._cache = cache
         self._owner = ("centidb", id(self))
         self._lock = threading.Lock()
+        self._recent: dict[bytes, tuple[float, Place, bytes]] = {}
         self._state = engine.state()
         self._checked = time.monotonic()
         self._generation = 0
@@ -111,6 +117,8 @@ class Store:
 
     def changed_by_us(self, *, metadata: bool) -> None:
         """After a change of our own, which is no new generation."""
+        with self._lock:
+            self._recent.clear()
         self._state = self.engine.state()
         self.counts.clear()
         self.stale.clear()
@@ -179,13 +187,27 @@ class Store:
     def locate(self, idx: int, key: bytes) -> tuple[Place, bytes]:
         """Where a record is and the value that is stored there; raises NotFound."""
         physical = self.base(idx) + key
+        recent = self._recent.get(physical)
+        if recent is not None and time.monotonic() - recent[0] < RECENT_S:
+            return recent[1], recent[2]
         value = self.engine.get(physical, self.limits.value + SLACK)
-        if value is not None:
-            return Place(physical), value
-        place = self.find(idx, key)
-        if place is None:
-            raise NotFound(archive=self.archive)
-        return place, self.value(place.physical)
+        place: Place | None = Place(physical)
+        if value is None:
+            place = self.find(idx, key)
+            if place is None:
+                raise NotFound(archive=self.archive)
+            value = self.value(place.physical)
+        assert place is not None
+        self._remember(physical, place, value)
+        return place, value
+
+    def _remember(self, physical: bytes, place: Place, value: bytes) -> None:
+        with self._lock:
+            self._recent.pop(physical, None)
+            if len(value) <= RECENT_BYTES:
+                self._recent[physical] = (time.monotonic(), place, value)
+                if len(self._recent) > RECENT:
+                    del self._recent[next(iter(self._recent))]
 
     def item(self, physical: bytes) -> Item | None:
         """One physical entry, without its value."""
@@ -198,11 +220,22 @@ class Store:
             return None  # no batch
         if self.dialect.numbered and key not in data:
             return None
-        tuples = self.tuples(data)
+        tuples = self._batch_tuples(data)
         if len(tuples) < 2:
             return None
         members = self._members(item.key, tuples)
         return members.index(key) if key in members else None
+
+    def _batch_tuples(self, data: bytes) -> list[KeyTuple]:
+        """The same as `tuples`, kept for a while: neighbours are often read one after the other."""
+        if len(data) > RECENT_KEY:
+            return self.tuples(data)
+        token = (self._owner, "tuples", data)
+        found: list[KeyTuple] | None = self._cache.get(token)
+        if found is None:
+            found = self.tuples(data)
+            self._cache.put(token, found, 8 * len(data) + 300 * len(found))
+        return found
 
     def _members(self, physical: bytes, tuples: Sequence[KeyTuple]) -> Sequence[bytes]:
         if self.dialect.numbered or len(tuples) > 2:
@@ -286,6 +319,12 @@ class Store:
         previous = b"" if after is None else None
         count = 0
         for item in self.engine.items(start, base, count=FIRST_CHUNK):
+            if SEP not in item.key[len(base) :]:  # a record by itself, as most are
+                for row in self.members_of(item, base):
+                    count += 1
+                    yield row
+                previous = item.key
+                continue
             for row in self.rows_of(idx, item, previous):
                 if not (item.key == start and (row.place.member or 0) <= skipped):
                     count += 1

@@ -243,7 +243,8 @@ def test_refusals(tree: Tree) -> None:
         ("note.txt", NameNotHeld),
         ("Pa05", NameNotHeld),
         ("x-15f100", NotPermitted),
-        ("T" + "x" * 260 + "~~" + "0" * 32, NameNotHeld),
+        ("T" + "x" * 199 + "~~" + "0" * 32, NameNotHeld),
+        ("T" + "x" * 260, NameTooLong),
     ):
         with pytest.raises(error):
             records.create(name, exclusive=False)
