@@ -21,7 +21,7 @@ install:
 
 test:
 	@contrib/setup.sh system python
-	$(PYTHON) -m pytest $(ARGS)
+	$(PYTHON) -m pytest -n 2 --dist loadfile $(ARGS)
 
 demo:
 	@contrib/setup.sh system python
