@@ -158,7 +158,7 @@ class GroupDirectory(CrystalDirectory):
         url = self._url(after) if after is not None else None
         start = url + b"\0" if url is not None else prefix
         for leaf in leaves(self.tree.project, [starting_with(prefix)], start=start):
-            resource = Resource(leaf.resource, leaf.url, leaf.newest, leaf.failed)
+            resource = Resource(leaf.resource, leaf.url, leaf.newest, bool(leaf.failed))
             if self._group.pattern.matches(text(leaf.url)) and self.tree.sight.shows(resource):
                 ident = member_ident(self.tree, self._group, leaf.resource)
                 yield Entry(leaf_name(text(leaf.url[len(prefix) :])), Kind.SYMLINK, ident)

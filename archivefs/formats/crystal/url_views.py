@@ -7,6 +7,7 @@ in the index.  Any thread may use any of this.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from archivefs.formats.crystal.tree import CrystalTree
 
 _LONG_NAME_WEIGHT = 3000
+_PLAIN = re.compile(rb"(?!\.\.?$)[ -.0-\]_-~]{1,250}").fullmatch
+"""A name of printable ASCII without ``/`` and ``^`` is its own marked name."""
 
 
 def text(url: bytes) -> str:
@@ -52,6 +55,11 @@ def text(url: bytes) -> str:
 def raw(url: str) -> bytes:
     """The bytes of a URL."""
     return url.encode("utf-8", "surrogateescape")
+
+
+def name_of_leaf(piece: bytes) -> str:
+    """The marked name of a leaf; most need no mark."""
+    return piece.decode("ascii") if _PLAIN(piece) else leaf_name(text(piece))
 
 
 class UrlView(ABC):
@@ -287,7 +295,7 @@ class FlatDirectory(CrystalDirectory):
     def entries(self, after: str | None = None) -> Iterator[Entry]:
         cut = len(self._prefix)
         for leaf in self._leaves(after):
-            entry = self._view.leaf_entry(leaf, leaf_name(text(leaf.url[cut:])))
+            entry = self._view.leaf_entry(leaf, name_of_leaf(leaf.url[cut:]))
             if entry:
                 yield entry
 
@@ -331,12 +339,13 @@ class UrlDirectory(CrystalDirectory):
         entry = view.first_entry(self.prefix) if after is None else None
         if entry:
             yield entry
+        leaf_entry = view.leaf_entry
         for found in walk(self.tree.project, self.prefix, start=self._start(after)):
-            if isinstance(found, Leaf):
-                entry = view.leaf_entry(found, leaf_name(text(found.url[cut:])))
-                if entry:
+            if type(found) is Leaf:
+                entry = leaf_entry(found, name_of_leaf(found.url[cut:]))
+                if entry is not None:
                     yield entry
-            elif view.shows(found):
+            elif type(found) is Branch and view.shows(found):
                 node = view.directory(found.prefix, found.first)
                 yield Entry(directory_name(text(found.prefix[cut:-1])), Kind.DIRECTORY, node.ident, node)
         yield from view.last_entries(self.prefix, None)

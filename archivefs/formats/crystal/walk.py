@@ -31,13 +31,14 @@ class Leaf:
 
     __slots__ = ("failed", "has_directory", "newest", "resource", "url")
 
-    def __init__(self, url: bytes, resource: int, newest: int | None, failed: bool) -> None:
+    def __init__(self, url: bytes, resource: int, newest: int | None, failed: int) -> None:
         self.url = url
         self.resource = resource
         self.newest = newest
         self.failed = failed
-        self.has_directory: bool | None = False
-        """Are there URLs that go on with ``/``?  None: not known yet."""
+        """Is that one an error?  0 or 1, as SQLite says it."""
+        self.has_directory = False
+        """Are there URLs that go on with ``/``?"""
 
 
 class Branch:
@@ -84,66 +85,78 @@ def walk(project: Project, prefix: bytes, *, start: bytes, end: bytes | None = N
     pages: list[Leaf] = []  # leaves whose directory is still to come
     while True:
         rows, more = url_rows(project, start, high, size)
-        found, last = _fold(prefix, rows)
-        if not more and last:
-            last.complete = True
-        for item in found:
-            if isinstance(item, Leaf):
-                if item.has_directory is None:
-                    item.has_directory = more and project.first_below(*below(item.url + b"/")) is not None
-                if item.has_directory:
-                    pages.append(item)
-            else:
-                _find_page(item, pages, begin)
-            yield item
+        folded = _Fold(prefix, rows, begin)
+        folded.settle(project, pages, more=more)
+        yield from folded.found
         if not more:
             return
-        if last:
-            start, size = below(last.prefix)[1] or b"", FIRST_PAGE
+        if folded.last:
+            start, size = below(folded.last.prefix)[1] or b"", FIRST_PAGE
         else:
             start, size = rows[-1][0] + b"\0", min(LARGEST_PAGE, 2 * size)
 
 
-def _find_page(branch: Branch, pages: list[Leaf], begin: bytes) -> None:
-    """Which of the leaves seen is the page of a directory; those that can be no one's any more are dropped."""
-    while pages and not branch.prefix.startswith(pages[-1].url):
-        pages.pop()
-    if pages and len(pages[-1].url) == len(branch.prefix) - 1:
-        branch.page = pages.pop()
-    branch.page_known = branch.prefix[:-1] >= begin
+class _Fold:
+    """The leaves and branches of one page of rows."""
 
+    def __init__(self, prefix: bytes, rows: list[Row], begin: bytes) -> None:
+        self.found: list[Found] = []
+        self.last: Branch | None = None
+        """The branch that the last row is in."""
+        self._begin = begin
+        self._branches: list[Branch] = []
+        self._waiting: list[Leaf] = []
+        """Leaves that the row at hand begins with: their directory may follow."""
+        self._fold(len(prefix), rows)
 
-def _fold(prefix: bytes, rows: list[Row]) -> tuple[list[Found], Branch | None]:
-    """The leaves and branches of some rows, and the branch that the last row is in."""
-    found: list[Found] = []
-    branch: Branch | None = None
-    waiting: list[Leaf] = []  # leaves that the row at hand begins with: their directory may follow
-    search, cut = _SEPARATOR.search, len(prefix)
-    for url, resource, newest, failed in rows:
-        if branch is not None:
-            if url.startswith(branch.prefix):
-                branch.seen += 1
-                branch.fetched = branch.fetched or newest is not None
+    def _fold(self, cut: int, rows: list[Row]) -> None:
+        add, search, waiting = self.found.append, _SEPARATOR.search, self._waiting
+        branch: Branch | None = None
+        for url, resource, newest, failed in rows:
+            if branch is not None:
+                if url.startswith(branch.prefix):
+                    branch.seen += 1
+                    branch.fetched = branch.fetched or newest is not None
+                    continue
+                branch.complete = True
+                branch = None
+            while waiting and not url.startswith(waiting[-1].url):
+                waiting.pop()
+            separator = search(url, cut)
+            if separator is not None and separator[0] == b"/":
+                branch = self._branch(url[: separator.end()], resource, newest is not None)
+                add(branch)
                 continue
-            branch.complete = True
-            branch = None
-        while waiting and not url.startswith(waiting[-1].url):
-            waiting.pop()
-        separator = search(url, cut)
-        if separator is not None and url[separator.start()] == 0x2F:
-            branch = Branch(url[: separator.end()], resource)
-            branch.seen, branch.fetched = 1, newest is not None
-            if waiting and len(waiting[-1].url) == separator.start():
-                waiting.pop().has_directory = True
-            found.append(branch)
-            continue
-        leaf = Leaf(url, resource, newest, bool(failed))
-        found.append(leaf)
-        if separator is None and len(url) > cut:
-            waiting.append(leaf)
-    for leaf in waiting:
-        leaf.has_directory = None
-    return found, branch
+            leaf = Leaf(url, resource, newest, failed)
+            add(leaf)
+            if separator is None and len(url) > cut:
+                waiting.append(leaf)
+        self.last = branch
+
+    def _branch(self, prefix: bytes, first: int, fetched: bool) -> Branch:
+        branch = Branch(prefix, first)
+        branch.seen, branch.fetched = 1, fetched
+        branch.page_known = prefix[:-1] >= self._begin
+        if self._waiting and len(self._waiting[-1].url) == len(prefix) - 1:
+            branch.page = self._waiting.pop()
+            branch.page.has_directory = True
+        self._branches.append(branch)
+        return branch
+
+    def settle(self, project: Project, pages: list[Leaf], *, more: bool) -> None:
+        """Find out what the ends of the pages left open: directories whose page came before, pages whose directory
+        comes later."""
+        for branch in self._branches if pages else ():
+            while pages and not branch.prefix.startswith(pages[-1].url):
+                pages.pop()
+            if pages and len(pages[-1].url) == len(branch.prefix) - 1:
+                branch.page = pages.pop()
+        for leaf in self._waiting if more else ():
+            if project.first_below(*below(leaf.url + b"/")):
+                leaf.has_directory = True
+                pages.append(leaf)
+        if self.last and not more:
+            self.last.complete = True
 
 
 def is_empty(project: Project, branch: Branch) -> bool:
@@ -230,7 +243,7 @@ def without_scheme(project: Project, *, start: bytes = b"") -> Iterator[Leaf]:
                 continue
             scheme, following = _scheme_or_next(row[0])
             if scheme is None:
-                yield Leaf(row[0], row[1], row[2], bool(row[3]))
+                yield Leaf(row[0], row[1], row[2], row[3])
             else:
                 jump = following
         if not more:
@@ -249,7 +262,7 @@ def leaves(project: Project, ranges: list[Range], *, start: bytes = b"") -> Iter
         while high is None or low < high:
             rows, more = url_rows(project, low, high, size)
             for row in rows:
-                yield Leaf(row[0], row[1], row[2], bool(row[3]))
+                yield Leaf(row[0], row[1], row[2], row[3])
             if not more:
                 break
             low, size = rows[-1][0] + b"\0", min(LARGEST_PAGE, 2 * size)

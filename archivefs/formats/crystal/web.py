@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from archivefs.formats.crystal.tree import CrystalTree
 
 
+_FILE, _WEB = Kind.FILE, Sort.WEB
+
+
 class WebView(UrlView):
     """The site."""
 
@@ -35,6 +38,10 @@ class WebView(UrlView):
         super().__init__(tree)
         self.sight = tree.sight
         self.alias_links = AliasLinks(tree)
+        # asked for every name of a listing
+        self._ident = tree.idents.of
+        self._unfetched = tree.sight.choices.unfetched
+        self._redirects_as_links = tree.sight.choices.redirects_as_links
 
     # -- nodes --
 
@@ -71,7 +78,7 @@ class WebView(UrlView):
 
     def leaf_entry(self, leaf: Leaf, name: str) -> Entry | None:
         if leaf.newest is None:
-            if not self.sight.choices.unfetched:
+            if not self._unfetched:
                 return None
         elif leaf.failed and not self.sight.shows(_resource(leaf)):
             return None
@@ -79,9 +86,9 @@ class WebView(UrlView):
             if self.sight.is_listed_inside(_resource(leaf)):
                 return None
             name += PAGE_SUFFIX
-        if self.sight.choices.redirects_as_links:
+        if self._redirects_as_links:
             return self._entry(name, _resource(leaf))
-        return Entry(name, Kind.FILE, self.tree.idents.of(Sort.WEB, leaf.resource))
+        return Entry(name, _FILE, self._ident(_WEB, leaf.resource))
 
     def shows(self, branch: Branch) -> bool:
         if branch.fetched or self.sight.choices.unfetched or not is_empty(self.project, branch):
@@ -161,7 +168,7 @@ class WebView(UrlView):
 
 
 def _resource(leaf: Leaf) -> Resource:
-    return Resource(leaf.resource, leaf.url, leaf.newest, leaf.failed)
+    return Resource(leaf.resource, leaf.url, leaf.newest, bool(leaf.failed))
 
 
 def _has_tail(url: bytes) -> bool:
