@@ -24,12 +24,12 @@ def match(probe: Probe) -> Match:
 
 def open_crystal(path: str, opening: Opening) -> Tree:
     """Open it; raises UnreadableArchive."""
-    if opening.read_write:
-        from archivefs.formats.crystal.writing import open_for_writing
-
-        return open_for_writing(path, opening)
     from archivefs.formats.crystal.tree import CrystalTree
+    from archivefs.formats.crystal.writing import mention_pending, open_for_writing
 
+    if opening.read_write:
+        return open_for_writing(path, opening)
+    mention_pending(path, opening)
     return CrystalTree(path, opening)
 
 

@@ -20,6 +20,8 @@ from archivefs.staging import durable
 
 OPENER = "OPEN ME.crystalopen"
 OPENER_BYTES = b"CrOp"
+MAKING = ".archivefs-making"
+"""Tells an unfinished project of ours from one of Crystal's."""
 README = b"""This folder is a project of the website archiver Crystal: pages of websites as they were
 fetched, with all their earlier versions.
 
@@ -65,10 +67,11 @@ def new_project(path: str) -> Iterator[str]:
         raise UsageError(f"the name of a project ends in {PROJECT_SUFFIX}", archive=path, advice=advice)
     _check_free(path)
     partial = path.removesuffix(PROJECT_SUFFIX) + PARTIAL_SUFFIX
-    shutil.rmtree(partial, ignore_errors=True)  # left by one that did not end
+    _remove_ours(partial)
     try:
         _make(partial)
         yield partial
+        os.unlink(os.path.join(partial, MAKING))
         durable.sync_folder(partial)
         _check_free(path)
         durable.rename(partial, path)
@@ -82,8 +85,17 @@ def _check_free(path: str) -> None:
         raise AlreadyExists("there is something of that name already", archive=path)
 
 
+def _remove_ours(partial: str) -> None:
+    """Remove what an earlier one of us has left that did not end; one of Crystal's is not ours to remove."""
+    if os.path.lexists(partial) and not os.path.lexists(os.path.join(partial, MAKING)):
+        problem = "there is an unfinished copy of that name, which somebody may be making"
+        raise AlreadyExists(problem, archive=partial, advice="remove it if nobody is")
+    shutil.rmtree(partial, ignore_errors=True)
+
+
 def _make(folder: str) -> None:
     os.mkdir(folder)
+    filled_with(b"")(os.path.join(folder, MAKING))
     for name in (REVISIONS, TEMPORARY):
         os.mkdir(os.path.join(folder, name))
     filled_with(OPENER_BYTES)(os.path.join(folder, OPENER))

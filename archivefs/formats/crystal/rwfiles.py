@@ -244,14 +244,22 @@ class DraftWriter(Writer):
         with self.lock:
             self.gather()
             if self._unkept and self._file.url is not None and not self._file.removed:
-                self._file.tree.store(self._file)
-                self.rest()
+                try:
+                    self._file.tree.store(self._file)
+                    self._unkept = False
+                finally:
+                    self.rest()
+
+    def stored(self) -> None:
+        """What was written is a revision now, by a rename.  Hold the lock."""
+        self._unkept = False
+        self.rest()
 
     def rest(self) -> None:
-        """What was written is a revision now, which nobody may change: go on with a copy of it when need be."""
+        """What was written may be a revision now, which nobody may change: go on with a copy of it when need be."""
         with self.lock:
             self._let_go()
-            self._unkept = self._dirty = False
+            self._dirty = False
             self._buffer, self.body = None, 0
             self._source = self._file.open_kept()
 

@@ -117,7 +117,7 @@ class RwTree(RwNames):
         self._remember(file)
         self._stored(file)
         if file.writer is not None:
-            file.writer.rest()
+            file.writer.stored()
 
     def _add(self, file: RwFile, url: bytes, draft: Draft | None) -> None:
         fill = self.drafts.fill(draft) if draft is not None else filled_by(lambda: _pieces(file.open_kept()))
@@ -143,7 +143,9 @@ class RwTree(RwNames):
                 self.unsaved.pop(file.spot, None)
                 file.spot = None
             if draft is not None:
-                self.drafts.done(draft)
+                # If that fails a later mount may find it once more, and see that the page has these bytes already.
+                with contextlib.suppress(OSError):
+                    self.drafts.done(draft)
             if self.drafts.long and not self._unstored:
                 self.drafts.empty(self._bodies_in_use())
 

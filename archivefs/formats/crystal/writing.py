@@ -20,8 +20,8 @@ from archivefs.formats.crystal.revisions import RevisionStore
 from archivefs.formats.crystal.rwtree import RwTree, allow_removal
 from archivefs.formats.crystal.schema import STATUS_INDEX
 from archivefs.formats.crystal.tree import CrystalTree
-from archivefs.staging.area import StagingArea, default_folder
-from archivefs.staging.locks import WriterLock
+from archivefs.staging.area import JOURNAL, StagingArea, default_folder
+from archivefs.staging.locks import WriterLock, holder
 from archivefs.tree import Tree
 
 LOG = logging.getLogger("archivefs.crystal")
@@ -42,6 +42,7 @@ def open_for_writing(path: str, opening: Opening) -> Tree:
     except SourceBusy:
         lock.close()
         LOG.warning("%s", quoted(f"{place.folder}: another program has it open, Crystal perhaps; read-only for now"))
+        mention_pending(path, opening)
         return CrystalTree(path, opening)
     except BaseException:
         lock.close()
@@ -52,6 +53,15 @@ def open_for_writing(path: str, opening: Opening) -> Tree:
         database.close()
         lock.close()
         raise
+
+
+def mention_pending(path: str, opening: Opening) -> None:
+    """Say that an earlier mount has left something, where nobody is about to store it."""
+    folder = find_project(path).folder
+    area = default_folder(folder, opening.options.get("staging"))
+    if os.path.exists(os.path.join(area, JOURNAL)) and holder(folder) is None:
+        problem = f"{folder}: pages that an earlier mount has left are not stored yet; mount it read-write for that"
+        LOG.warning("%s", quoted(problem))
 
 
 def _opened(path: str, opening: Opening, place: Place, database: HeldDatabase, lock: WriterLock) -> RwTree:

@@ -532,6 +532,20 @@ def test_a_new_project(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["new.crystalproj"]
 
 
+def test_unfinished_projects(tmp_path: Path) -> None:
+    """One of ours that was killed is in nobody's way; one of Crystal's is left alone."""
+    assert FORMAT.create is not None
+    partial = tmp_path / "new.crystalproj-partial"
+    partial.mkdir()
+    (partial / "database.sqlite").write_bytes(b"by Crystal")
+    with pytest.raises(AlreadyExists, match="unfinished"):
+        FORMAT.create(str(tmp_path / "new.crystalproj"))
+    assert os.listdir(partial) == ["database.sqlite"]
+    (partial / ".archivefs-making").touch()
+    FORMAT.create(str(tmp_path / "new.crystalproj"))
+    assert os.listdir(tmp_path) == ["new.crystalproj"]
+
+
 def test_a_sample_of_every_version_passes_verify(tmp_path: Path) -> None:
     for major in (1, 2, 3):
         path = crystal.write(tmp_path / f"h{major}.crystalproj", major=major)

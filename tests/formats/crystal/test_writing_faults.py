@@ -13,11 +13,14 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from archivefs.formats.crystal import open_crystal
+from archivefs.formats.crystal.creating import create
 from archivefs.formats.crystal.held import HeldConnection
 from archivefs.formats.crystal.rwtree import RwTree
 from archivefs.staging import durable
@@ -106,8 +109,6 @@ def test_the_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes)
 
 def test_new_folders_are_made_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "new.crystalproj"
-    from archivefs.formats.crystal.creating import create
-
     create(str(path))
     with writable(path) as tree:
         web = tree.directory(b"")
@@ -253,6 +254,8 @@ def test_what_a_crash_leaves_becomes_a_revision(tmp_path: Path, data: bytes, cap
     left_behind(path, f"{HOST}/page", data)
     assert pages(path)[f"{SITE}/page"] == b"two"
     assert sorted(os.listdir(tmp_path)) == [".p.crystalproj.archivefs-staging", "p.crystalproj"]
+    open_crystal(str(path), opening()).close()
+    assert "pages that an earlier mount has left are not stored yet" in caplog.text
     for _ in range(2):
         with writable(path):
             pass
@@ -263,10 +266,6 @@ def test_what_a_crash_leaves_becomes_a_revision(tmp_path: Path, data: bytes, cap
 
 
 def test_what_a_crash_leaves_can_be_thrown_away(tmp_path: Path) -> None:
-    from dataclasses import replace
-
-    from archivefs.formats.crystal import open_crystal
-
     path = project(tmp_path, small)
     left_behind(path, f"{HOST}/page", b"flushed")
     tree = open_crystal(str(path), replace(opening(), read_write=True, ignore_pending=True))
@@ -291,6 +290,26 @@ def test_a_full_disk_at_close_keeps_what_was_written(tmp_path: Path, monkeypatch
         assert file.open().read_at(0, 10) == b"three"
         assert file.xattrs()["user.archivefs.state"] == b"pending"
     assert pages(path)[f"{SITE}/page"] == b"three"  # there is space again at unmount
+
+
+def test_a_revision_is_not_changed_by_a_writer_whose_close_seemed_to_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal could not be written after the commit; the writer goes on, with a copy."""
+    path = project(tmp_path, small)
+    with writable(path) as tree:
+        file = split(tree, f"{HOST}/page")[0].child("page")
+        assert isinstance(file, WritableFile)
+        writer = file.open_writer(truncate=True)
+        writer.write_at(0, LARGE)
+        writer.sync()
+        with monkeypatch.context() as patch:
+            patch.setattr(durable, "write_all", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
+            writer.finish()
+        writer.write_at(0, b"changed")
+        writer.finish()
+        writer.close()
+    assert [stored.body for stored in revisions(path)[-2:]] == [LARGE, b"changed" + LARGE[7:]]
 
 
 # -- kill -9 --
