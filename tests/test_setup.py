@@ -16,7 +16,16 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SETUP = ROOT / "contrib" / "setup.sh"
 ALWAYS = ("bash", "env", "dirname", "grep", "cat", "cksum", "rm", "touch", "chmod")
-PROGRAMS = {"fusermount3": "fuse3", "rsync": "rsync", "getfattr": "attr", "unzip": "unzip", "zip": "zip"}
+PROGRAMS = {
+    "fusermount3": "fuse3",
+    "rsync": "rsync",
+    "getfattr": "attr",
+    "unzip": "unzip",
+    "zip": "zip",
+    "git": "git",
+    "vim": "vim",
+    "nano": "nano",
+}
 
 
 class Machine:
@@ -38,10 +47,10 @@ class Machine:
         (self.bin / name).write_text(f"#!{shutil.which('bash')}\n{text}\n")
         (self.bin / name).chmod(0o755)
 
-    def run(self) -> subprocess.CompletedProcess[str]:
+    def run(self, part: str = "system") -> subprocess.CompletedProcess[str]:
         # setup.sh adds the sbin folders itself; bash is started by its path, since PATH is our own
         return subprocess.run(
-            [shutil.which("bash"), str(SETUP), "system"],
+            [shutil.which("bash"), str(SETUP), part],
             env={"PATH": str(self.bin)},
             capture_output=True,
             text=True,
@@ -74,6 +83,15 @@ def test_one_missing_program_is_one_package(machine: Machine, name: str) -> None
             machine.script(other, "true")
     assert machine.run().returncode == 0
     assert machine.calls() == [f"{INSTALL} {PROGRAMS[name]}"]
+
+
+def test_the_peers_of_the_benchmark_are_asked_for_where_they_are_missing(machine: Machine) -> None:
+    assert machine.run("peers").returncode == 0
+    machine.script("fuse-zip", "true")
+    assert machine.run("peers").returncode == 0
+    machine.script("archivemount", "true")
+    assert machine.run("peers").returncode == 0
+    assert machine.calls() == [f"{INSTALL} fuse-zip archivemount", f"{INSTALL} archivemount"]
 
 
 def test_the_old_libfuse_is_found_by_its_library(machine: Machine) -> None:
@@ -118,7 +136,7 @@ def test_a_machine_without_apt_is_told_what_to_install(machine: Machine) -> None
     (machine.bin / "apt-get").unlink()
     told = machine.run()
     assert told.returncode == 1
-    assert told.stderr == "setup: please install: fuse3 rsync attr unzip zip\n"
+    assert told.stderr == "setup: please install: fuse3 rsync attr unzip zip git vim nano\n"
 
 
 def test_the_extra_called_all_names_every_other_one() -> None:

@@ -25,7 +25,7 @@ from contrib.bench.table import table
 from contrib.bench.tools import FOUND, NAMES, Tool, ToolMissing, find
 
 QUICK = {"scale": 0.1, "repeat": 2, "limit": 20.0}
-FULL = {"scale": 1.0, "repeat": 3, "limit": 200.0}
+FULL = {"scale": 1.0, "repeat": 3, "limit": 120.0}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", action="append", metavar="CASE", help="this case alone; may be repeated")
     parser.add_argument("--tools", default="", metavar="A,B", help="these tools alone")
     parser.add_argument("--repeat", type=int, metavar="N", help="rounds; the best counts (3, quick: 2)")
-    parser.add_argument("--limit", type=float, metavar="S", help="seconds that one step may take (200, quick: 20)")
+    parser.add_argument("--limit", type=float, metavar="S", help="seconds that one step may take (120, quick: 20)")
     parser.add_argument(
         "--scale", type=float, metavar="X", help="size of the inputs beside the full ones (1, quick: 0.1)"
     )

@@ -15,7 +15,7 @@ from contrib.bench.processes import Failed, Mounted, Timing, TooSlow, drop_cache
 from contrib.bench.results import Results, Row
 from contrib.bench.tools import Tool
 
-REPEAT_BELOW = 0.1
+REPEAT_BELOW = 0.25
 """A scenario with a step that took more than this part of the limit is not repeated for that tool: where a run takes
 so long, noise is small beside it."""
 
