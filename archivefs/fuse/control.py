@@ -102,8 +102,8 @@ class _WritableControlFile(_ControlFile, WritableFile):
         name = self.tree.names[self.ident - ROOT_IDENT - 1]
         reader = self.open()
         try:
-            size = 0 if truncate else reader.attributes().size
-            return _ControlWriter(self.tree.saved_by[name], reader.read_at(0, size))
+            data = reader.read_at(0, reader.attributes().size)
+            return _ControlWriter(self.tree.saved_by[name], b"" if truncate else data, emptied=truncate and bool(data))
         finally:
             reader.close()
 
@@ -114,10 +114,10 @@ class _WritableControlFile(_ControlFile, WritableFile):
 class _ControlWriter(Writer):
     """Collects what is written, and hands it over when a descriptor is closed."""
 
-    def __init__(self, save: Callable[[bytes], None], data: bytes) -> None:
+    def __init__(self, save: Callable[[bytes], None], data: bytes, *, emptied: bool) -> None:
         self._save = save
         self._data = bytearray(data)
-        self._dirty = False
+        self._dirty = emptied
         self._lock = threading.Lock()
 
     def read_at(self, offset: int, size: int) -> bytes:
@@ -139,6 +139,7 @@ class _ControlWriter(Writer):
             raise LimitExceeded("that is too much for this file")
         with self._lock:
             self._data = bytearray(self._data[:size].ljust(size, b"\0"))
+            self._dirty = True
 
     def set_times(self, *, mtime_ns: int) -> None:
         """Not kept."""
