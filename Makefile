@@ -4,7 +4,7 @@
 PYTHON := .venv/bin/python
 ARGS :=
 
-.PHONY: help install test demo lint check bench bench-quick bench-crawls bench-centidb bench-write bench-urldb torture clean
+.PHONY: help install test demo lint check bench bench-quick bench-crawls bench-crystal bench-centidb bench-write bench-urldb torture clean
 
 help:
 	@echo "make install   archivefs with all extras, as .venv/bin/archivefs"
@@ -61,6 +61,12 @@ bench-urldb:
 bench-crawls:
 	@contrib/setup.sh system python
 	$(PYTHON) -m contrib.bench.crawls $(ARGS)
+
+# A Crystal project through the mount; REVISIONS says how large it is.
+REVISIONS := 1000000
+bench-crystal:
+	@contrib/setup.sh system python
+	$(PYTHON) -m contrib.bench.crystal --revisions $(REVISIONS) $(ARGS)
 
 torture:
 	@contrib/setup.sh system python
