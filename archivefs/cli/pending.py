@@ -14,12 +14,13 @@ from dataclasses import replace
 from archivefs.cli.shared import OpenRequest
 from archivefs.cli.sources import archive_source, plan_sources
 from archivefs.errors import UsageError
-from archivefs.fuse.remote import RemoteMount, remote_mount, remote_mount_of
+from archivefs.fuse.remote import RemoteMount, refuse_dead, remote_mount, remote_mount_of
 from archivefs.tree import Tree
 
 
 def mounted_at_or_none(path: str) -> RemoteMount | None:
     """The mount at *path*, or the read-write mount of the archive at *path*; None for an archive nobody has mounted."""
+    refuse_dead(path)
     at_it = remote_mount(path) if os.path.isdir(path) else None
     return at_it or remote_mount_of(path)
 

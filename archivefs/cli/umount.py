@@ -43,7 +43,9 @@ def _commit(mount: RemoteMount) -> ArchiveError | None:
     meter = Meter("saving changes")
     try:
         mount.commit(meter)
-    except (ArchiveError, OSError) as error:
+    except ArchiveError as error:  # which says already what to do
+        return ArchiveError(f"unmounted, but the changes could not be saved: {error}")
+    except OSError as error:
         return ArchiveError(
             f"unmounted, but the changes could not be saved: {error}",
             archive=mount.source,

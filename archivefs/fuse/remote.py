@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -13,6 +14,8 @@ from archivefs.fuse.control import CONTROL_NAME
 from archivefs.fuse.unmount import Mount, mounted_at, mounts, real_mountpoint
 
 POLL_S = 0.1
+DEAD = (errno.ENOTCONN, errno.ECONNABORTED)
+"""What a mount whose driver has died answers."""
 
 
 class RemoteMount:
@@ -31,7 +34,15 @@ class RemoteMount:
 
     def commit(self, progress: Callable[[int, int], None]) -> None:
         """Commit and wait until that is done; raises with the driver's own words when it fails."""
-        self._command("commit")
+        try:
+            self._command("commit")
+            self._follow(progress)
+        except OSError as error:
+            if error.errno not in DEAD:
+                raise
+            raise _died(self.mountpoint, f"archivefs commit {self.source}") from None
+
+    def _follow(self, progress: Callable[[int, int], None]) -> None:
         while True:
             commit = self.status()["commit"]
             progress(commit["done"], commit["total"])
@@ -73,6 +84,20 @@ def _runs(pid: int) -> bool:
             return file.read().rpartition(b")")[2].split()[0] != b"Z"
     except (OSError, IndexError):
         return False
+
+
+def refuse_dead(path: str) -> None:
+    """Raises MountRefused if *path* is a mount whose driver has died."""
+    try:
+        os.stat(path)
+    except OSError as error:
+        if error.errno in DEAD:
+            raise _died(path, "try again with the archive") from None
+
+
+def _died(mountpoint: str, then: str) -> MountRefused:
+    advice = f"what was saved is kept; run archivefs umount {mountpoint}, then {then}"
+    return MountRefused("the driver of this mount has died", archive=mountpoint, advice=advice)
 
 
 def remote_mount(path: str) -> RemoteMount | None:

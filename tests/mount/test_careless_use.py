@@ -154,3 +154,37 @@ def test_names_are_utf8_in_a_locale_that_is_not(archive: Path, tmp_path: Path) -
     assert (done.returncode, done.stderr) == (0, b"")
     assert (tmp_path / "über" / "mühle.txt").read_bytes() == b"deep"
     assert os.readlink(tmp_path / "über" / "to") == "mühle.txt"
+
+
+# -- a driver that died --
+
+
+def test_commands_on_a_dead_mount_say_what_to_do(tmp_path: Path, point: Path, transport: str) -> None:
+    archive = tmp_path / "site.lbz"
+    assert run_archivefs("create", "labrador", archive).returncode == 0
+    assert run_archivefs("mount", "-o", f"rw,transport={transport}", archive, point).returncode == 0
+    (point / "new.txt").write_text("new")
+    os.kill(json.loads((point / ".archivefs/status.json").read_text())["pid"], signal.SIGKILL)
+    wait_until(lambda: not os.path.exists(point))
+    for command in ("status", "commit", "discard"):
+        done = run_archivefs(command, point)
+        assert done.returncode == 1
+        assert "the driver of this mount has died" in done.stderr
+        assert f"archivefs umount {point}" in done.stderr
+    assert run_archivefs("umount", point).returncode == 0
+    assert run_archivefs("commit", archive).returncode == 0
+    assert run_archivefs("cat", f"{archive}:/new.txt").stdout == "new"
+
+
+def test_changes_that_cannot_be_saved_are_told_once(tmp_path: Path, point: Path, transport: str) -> None:
+    archive, other = tmp_path / "site.lbz", tmp_path / "other.lbz"
+    for path in (archive, other):
+        assert run_archivefs("create", "labrador", path).returncode == 0
+    assert run_archivefs("mount", "-o", f"rw,transport={transport}", archive, point).returncode == 0
+    (point / "new.txt").write_text("new")
+    other.replace(archive)
+    done = run_archivefs("umount", point)
+    assert done.returncode == 1
+    assert done.stderr.count("another archive was put in its place") == 1
+    assert done.stderr.count("they are kept") == 1
+    assert str(point) not in mount_points()
