@@ -111,8 +111,7 @@ def test_what_is_no_record_is_refused_and_nothing_changes(root: Path, database: 
         new = root / HOST / f"new{number}.yaml"
         fails(errno.EINVAL, lambda text=text, new=new: new.write_text(text))
         assert (database / f"{HOST}.yaml").read_bytes() == before
-        assert not new.exists()
-        assert new.name not in os.listdir(root / HOST)
+        assert wait_until(lambda new=new: not new.exists() and new.name not in os.listdir(root / HOST), 5)
     assert wait_until(lambda: (root / HOST / "about.yaml").read_text().startswith("_path: /about\n"), 5)
 
 
