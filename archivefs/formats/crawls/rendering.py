@@ -211,7 +211,7 @@ def write_error_page(product: Product, status: int, message: str) -> None:
 
 
 def _open_table(product: Product, header: Sequence[str], numbers: Sequence[str] = ()) -> None:
-    marks = {name: ' class="number"' for name in numbers}
+    marks = dict.fromkeys(numbers, ' class="number"')
     cells = "".join(f"<th{marks.get(name, '')}>{escape(name)}</th>" for name in header)
     product.write_text(f'<div class="wide"><table><thead><tr>{cells}</tr></thead><tbody>\n')
 

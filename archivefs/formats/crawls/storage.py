@@ -118,7 +118,7 @@ class Storage:
         self._times: tuple[object, ...] = ()
         self._scanned_at = -1e9
         self._scan_took = 0.0
-        self._changes_of_others = 0
+        self._changes = 0
         self._open: OrderedDict[tuple[str, State], CrawlArchive] = OrderedDict()
         self._facts: OrderedDict[tuple[str, State], Facts] = OrderedDict()
         self._facts_weight = 0
@@ -145,23 +145,28 @@ class Storage:
             age = time.monotonic() - self._scanned_at
             interval = min(max(MIN_INTERVAL_S, SCAN_SHARE * self._scan_took), MAX_INTERVAL_S)
             if times != self._times or age > interval:
-                self._scan(times, by_others=True)
+                self._scan(times)
             return self._snapshot
 
     def changed(self) -> None:
-        """We have changed something ourselves: look again, and do not call that others' doing."""
+        """We have changed something ourselves: look again.
+
+        That is a new generation all the same: one archive stands under many names, and whoever asked for the change
+        knows of only one of them.
+        """
         with self._lock:
-            self._scan(tuple(_time_of(folder) for folder in self.folders), by_others=False)
+            self._changes += 1
+            self._scan(tuple(_time_of(folder) for folder in self.folders))
 
     def refresh(self) -> None:
         """Something is not as the last scan saw it: look again now."""
         with self._lock:
-            self._scan(tuple(_time_of(folder) for folder in self.folders), by_others=True)
+            self._scan(tuple(_time_of(folder) for folder in self.folders))
 
     def generation(self) -> int:
-        """Grows when others have changed something."""
+        """Grows when something has changed."""
         self.snapshot()
-        return self._changes_of_others
+        return self._changes
 
     def item(self, crawl_id: str) -> Item:
         """The archive of that id; raises NotFound."""
@@ -170,7 +175,7 @@ class Storage:
         except KeyError:
             raise NotFound(member=crawl_id) from None
 
-    def _scan(self, times: tuple[object, ...], *, by_others: bool) -> None:
+    def _scan(self, times: tuple[object, ...]) -> None:
         begun = time.monotonic()
         items: dict[str, Item] = {}
         odd: list[Odd] = []
@@ -183,8 +188,8 @@ class Storage:
         ordered = sorted(items.values(), key=lambda item: item.crawl_id, reverse=True)
         odd.sort(key=lambda found: found.file_name)
         if ordered != self._snapshot.items or odd != self._snapshot.odd:
-            if by_others and self._times:
-                self._changes_of_others += 1
+            if self._times:
+                self._changes += 1
             self._snapshot = _arranged(ordered, odd, self._snapshot.number + 1)
         self._times = times
         self._scanned_at = time.monotonic()

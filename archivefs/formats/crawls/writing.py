@@ -208,6 +208,7 @@ class NewArchive(KeptFile):
         if published:
             self.keep_published()
         self._staging.making.pop(self.name, None)
+        self._storage.changed()
 
     def keep_published(self) -> None:
         """From now on the file of that name is this one."""

@@ -69,7 +69,7 @@ def test_a_new_archive_appears_when_it_is_closed(root: Path, tree: CrawlsTree) -
     assert (root / "crawls" / f"{NEW}.zip").stat().st_mtime_ns == 10**18
     assert again.attributes().mtime_ns == 10**18
     assert sorted(os.listdir(root / "crawls")) == sorted(f"{name}.zip" for name in (NEW, *crawls.IDS))
-    assert tree.generation() == before  # our own doing
+    assert tree.generation() > before  # for it stands under many names, of which the writer knows one
 
 
 def test_a_file_in_two_parts_is_told_and_kept(root: Path, tree: CrawlsTree) -> None:
