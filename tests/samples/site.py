@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path, PurePath
 
-from tests.samples import crystal, labrador
+from tests.samples import centidb, crawls, crystal, labrador
 
 TIME = (2024, 5, 17, 12, 30, 0)
 
@@ -91,6 +91,8 @@ def write_all(folder: Path) -> list[Path]:
         labrador.write(folder / "island.lbz", labrador.SITE),
         labrador.write_update(folder / "update.lbz"),
         crystal.write(folder / "harbour.crystalproj"),
+        crawls.write_storage(folder / "storage"),
+        centidb.write_lmdb(folder / "library.lmdb", centidb.library().entries),
     ]
 
 
