@@ -17,8 +17,8 @@ from archivefs.formats.centidb.keynames import CutName
 from archivefs.formats.centidb.keys import PAST, SEP
 from archivefs.formats.centidb.metadata import Collection
 from archivefs.formats.centidb.nodes import StoreDirectory, ident_of
+from archivefs.formats.centidb.places import Row, next_after
 from archivefs.formats.centidb.records import RecordFile
-from archivefs.formats.centidb.store import Row, next_after
 from archivefs.tree import Entry, Kind, Node
 
 if TYPE_CHECKING:

@@ -10,8 +10,6 @@ import hashlib
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
 
 from archivefs.caches import ByteCache
 from archivefs.errors import ArchiveError, CorruptMember, NotFound, StaleNode
@@ -23,9 +21,9 @@ from archivefs.formats.centidb.keynames import CutName
 from archivefs.formats.centidb.keys import SEP, KeyTuple
 from archivefs.formats.centidb.metadata import Collection, Metadata, read_metadata
 from archivefs.formats.centidb.packers import Packing
+from archivefs.formats.centidb.places import Limits, Place, Row, next_after
 from archivefs.formats.centidb.problems import Problems
 
-WALK = 4096
 MAX_CUT_WALK = 1 << 16
 """How many keys of the same beginning are looked at for one cut name."""
 SLACK = 1 << 20
@@ -36,30 +34,6 @@ RECENT_S = 0.25
 RECENT = 32
 RECENT_BYTES = 1 << 16
 RECENT_KEY = 4096
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """What is too much."""
-
-    value: int = packers.MAX_VALUE
-    rendering: int = 4 << 20
-    walk: int = WALK
-
-
-class Place(NamedTuple):
-    """Where a record is."""
-
-    physical: bytes
-    member: int | None = None
-    """Which member of a batch, or None for a record of its own."""
-
-
-class Row(NamedTuple):
-    """A record as a listing meets it."""
-
-    key: KeyTuple
-    place: Place
 
 
 class Store:
@@ -417,9 +391,3 @@ class Store:
             if other.name == index.index_for and not other.is_index:
                 return other
         return None
-
-
-def next_after(beginning: bytes) -> bytes | None:
-    """The smallest key greater than all that begin so; None if there is none."""
-    trimmed = beginning.rstrip(b"\xff")
-    return trimmed[:-1] + bytes((trimmed[-1] + 1,)) if trimmed else None

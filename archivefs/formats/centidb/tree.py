@@ -20,10 +20,11 @@ from archivefs.formats.centidb.metadata import Collection, Metadata
 from archivefs.formats.centidb.naming import Naming
 from archivefs.formats.centidb.nesting import NestedDirectory
 from archivefs.formats.centidb.nodes import MadeFile, Makers, SmallDirectory, SteadyFile, ident_of, version_of
+from archivefs.formats.centidb.places import Limits
 from archivefs.formats.centidb.records import DecodedDirectory, KeysDirectory, RecordsDirectory
 from archivefs.formats.centidb.renderings import Rendering
 from archivefs.formats.centidb.sources import main_file, open_engine
-from archivefs.formats.centidb.store import Limits, Store
+from archivefs.formats.centidb.store import Store
 from archivefs.formats.centidb.writable import CollectionDirectory, Pending, WritableCollections, WritableRecords
 from archivefs.formats.centidb.writing import StoreWriter
 from archivefs.staging.locks import WriterLock

@@ -14,7 +14,8 @@ from archivefs.formats.centidb.detection import collection_number
 from archivefs.formats.centidb.engine import Item
 from archivefs.formats.centidb.keys import KeyTuple
 from archivefs.formats.centidb.metadata import Collection
-from archivefs.formats.centidb.store import Place, Store
+from archivefs.formats.centidb.places import Place
+from archivefs.formats.centidb.store import Store
 from archivefs.formats.centidb.tree import open_store
 
 PROGRESS_EVERY = 1000

@@ -17,7 +17,8 @@ from archivefs.formats.centidb.engine import Changes
 from archivefs.formats.centidb.keys import joined
 from archivefs.formats.centidb.metadata import FIRST_IDX, Collection, collection_rows, read_metadata
 from archivefs.formats.centidb.packers import Packing
-from archivefs.formats.centidb.store import Place, Store
+from archivefs.formats.centidb.places import Place
+from archivefs.formats.centidb.store import Store
 
 Result = TypeVar("Result")
 
