@@ -67,4 +67,32 @@ title "The same without mounting"
 show "archivefs find island.lbz /ferries/"
 show "archivefs verify island.lbz site.zip harbour.crystalproj"
 
+title "A folder of crawls, and what the last one changed"
+show "archivefs mount storage crawls"
+show "ls crawls crawls/domains/WIKI"
+show "cat 'crawls/diffs/WIKI/2025-03-02_06-00-00_[WIKI]_crawl_all_full/01_files/handbook/files_map.csv.diff.csv'"
+show "archivefs umount crawls"
+
+title "A URL database: every record a file"
+mkdir urls
+printf -- '---\n---\n_path: /\ncontent-type: text/html\n---\n_path: /news/\n' >urls/harbour.example.yaml
+show "archivefs mount -o rw urls records"
+show "find records -type f | sort"
+show "echo 'content-type: text/css' > records/harbour.example/style.css.yaml"
+show "archivefs umount records"
+show "cat urls/harbour.example.yaml"
+
+title "A centidb store, without the program that wrote it"
+show "archivefs mount library.lmdb library"
+show "ls library/collections/people/records"
+show "cat library/collections/people/decoded/Pa3.yaml"
+show "archivefs umount library"
+
+title "Changing an archive as a folder"
+show "archivefs mount -o rw island.lbz island"
+show "echo '<p>The mill is open again.' > island/news.html && rm island/README.TXT"
+show "archivefs status island"
+show "archivefs umount island"
+show "archivefs verify island.lbz && archivefs cat island.lbz:/news.html"
+
 title "Done"
