@@ -112,6 +112,19 @@ def test_the_site_can_be_named(tmp_path: Path, run: Run) -> None:
     assert run("ls", tmp_path / "d.lbz").lines == ["y z"]
 
 
+def test_the_page_of_a_directory_is_its_document(tmp_path: Path, run: Run) -> None:
+    writer = ProjectWriter()
+    writer.fetch("https://one.example/", b"untyped", headers=[])
+    writer.fetch("https://one.example/j/", b"{}", headers=[("Content-Type", "application/json")])
+    writer.fetch("https://one.example/d/", b"of d")
+    writer.fetch("https://one.example/d/index.html", b"in d")
+    source, out, back = writer.write(tmp_path / "p.crystalproj"), tmp_path / "o.lbz", tmp_path / "b.crystalproj"
+    assert run("convert", "--site", "https://one.example", source, out) == (0, b"", "")
+    assert run("verify", out).code == 0
+    assert run("convert", "--base-url", "https://one.example", out, back) == (0, b"", "")
+    assert pages(back) == pages(source)
+
+
 def test_nothing_half_made(folder: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page that cannot be read stops it, and nothing is left, under no name."""
     assert run("convert", folder, tmp_path / "out.crystalproj").code == 2  # which URL?

@@ -65,7 +65,8 @@ class RwTree(RwNames):
 
     def captures(self, url: str) -> Iterator[Capture]:
         """What is stored for a URL."""
-        return self.base.captures(url)
+        for capture in self.base.captures(url):
+            yield capture._replace(node=self.ours(capture.node)) if capture.parts[0] == WEB else capture
 
     def sync(self) -> None:
         self.drafts.area.sync()

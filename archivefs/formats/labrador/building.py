@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from archivefs.errors import AlreadyExists, ArchiveError, NameTooLong
 from archivefs.format import Page, no_progress
 from archivefs.formats.labrador import mediatypes
-from archivefs.formats.labrador.keys import EMPTY_DIGEST, MAX_KEY_LENGTH, decoded_name
+from archivefs.formats.labrador.keys import EMPTY_DIGEST, INDEX, MAX_KEY_LENGTH, decoded_name
 from archivefs.formats.labrador.newnames import INDEX_NAMES, document_name, encoded
 from archivefs.formats.labrador.packing import write
 from archivefs.formats.labrador.site import Site, SiteRecord, digest_of
@@ -51,9 +51,8 @@ class _Names:
 
     def _key(self, page: Page) -> str:
         components = [self._component(page.parts[: depth + 1]) for depth in range(len(page.parts))]
-        *_, name = page.parts
-        if page.url.endswith("/") and document_name(name, INDEX_NAMES):
-            components[-1] = name
+        if page.url.endswith("/"):
+            components[-1] = _document(page.parts[-1])
         return "/".join(components)
 
     def _component(self, parts: Parts) -> str:
@@ -64,6 +63,11 @@ class _Names:
             if self._taken.setdefault(meaning, parts) == parts:
                 return component
         raise AlreadyExists("the format cannot tell its name from that of another page")
+
+
+def _document(name: str) -> str:
+    """The name of a directory's document: the one it is listed by, where that says so, else the most usual one."""
+    return document_name(name, (name.removeprefix(INDEX),)) or INDEX + INDEX_NAMES[0]
 
 
 def _plain(name: str) -> str:

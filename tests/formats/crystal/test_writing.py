@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ from archivefs.formats.crystal import FORMAT, open_crystal
 from archivefs.formats.crystal.newurls import is_scratch, new_url
 from archivefs.formats.crystal.tree import CrystalTree
 from archivefs.formats.crystal.urls import Alias
-from archivefs.tree import Kind, WritableDirectory, WritableFile
+from archivefs.tree import Kind, Symlink, Tree, WritableDirectory, WritableFile
 from tests.formats.crystal.projects import SITE, opened, opening, project
 from tests.formats.crystal.rewriting import (
     body_of,
@@ -41,8 +42,10 @@ from tests.formats.crystal.rewriting import (
     writable,
     write,
 )
+from tests.formats.crystal.test_tree import Contract
 from tests.samples import crystal
 from tests.samples.crystal import RELEASES, ProjectWriter, body_path, pack_path
+from tests.walking import stays_inside, walk
 
 HOST = "https/site.example"
 
@@ -59,6 +62,19 @@ def small(writer: ProjectWriter) -> None:
     writer.fetch(f"{SITE}/page", b"two", headers=[("Content-Type", "text/x-special; charset=utf-8")])
     writer.fetch(f"{SITE}/d/x.css", b"x{}", headers=[("Content-Type", "text/css")])
     writer.resource(f"{SITE}/seen")
+
+
+class TestReadWriteContract(Contract):
+    """What holds of a project that is read holds of one that can be written."""
+
+    def open_archive(self, path: Path) -> Tree:
+        return open_crystal(str(path), replace(opening(), read_write=True))
+
+    def test_symbolic_links_stay_inside(self, tree: Tree) -> None:
+        """Those of the tree that only reads lead to what is in the place of its own ``web/``."""
+        for parts, _, node, _ in walk(tree):
+            if isinstance(node, Symlink):
+                assert stays_inside(node.target(), depth=len(parts) - 1), parts
 
 
 # -- a revision --
@@ -431,14 +447,14 @@ def test_read_only_while_crystal_has_it(tmp_path: Path, statements: str, caplog:
     process = hold(path, statements)
     try:
         if statements.startswith("pragma"):
-            tree = open_crystal(str(path), opening().__class__(options=opening().options, read_write=True))
+            tree = open_crystal(str(path), replace(opening(), read_write=True))
             with closing(tree):
                 assert type(tree) is CrystalTree
                 assert not tree.writable
             assert "read-only for now" in caplog.text
         else:
             with pytest.raises(ArchiveError):
-                open_crystal(str(path), opening().__class__(options=opening().options, read_write=True))
+                open_crystal(str(path), replace(opening(), read_write=True))
     finally:
         process.communicate()
     with writable(path) as held:  # the log that was left is folded in
