@@ -13,7 +13,6 @@ Threading: every method may be called from any thread.  Opening for writing is o
 from __future__ import annotations
 
 import stat
-import threading
 
 from archivefs.errors import (
     DirectoryExpected,
@@ -33,7 +32,6 @@ class Changes:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._opening = threading.Lock()
 
     # -- files --
 
@@ -52,15 +50,15 @@ class Changes:
             raise TreeReadOnly
         driver = self._driver
         inode = driver.inode(node)
-        with self._opening:
-            file = driver.files.by_inode(inode)
-            if file is None or file.writer is None:
-                writer = node.open_writer(truncate=truncate)
-                handle = driver.files.open_written(inode, node, writer)
-            else:
-                handle = driver.files.open(inode, node)
-                if truncate:
-                    file.writer.truncate(0)
+        files = driver.files
+        with files.writing:
+            handle = files.share_writer(inode)
+            if handle is None:
+                handle = files.open_written(inode, node, node.open_writer(truncate=truncate))
+                truncate = False
+        writer = files.get(handle).writer
+        if truncate and writer is not None:
+            writer.truncate(0)
         return Opened(handle, keep_cache=False, direct=False)
 
     def write(self, handle: int, offset: int, data: bytes) -> int:
@@ -83,16 +81,14 @@ class Changes:
 
     def truncate(self, node: Node, size: int) -> None:
         """Cut a file off or grow it; it is opened for that if it is not open."""
-        file = self._driver.files.by_inode(self._driver.inode(node))
-        if file is not None and file.writer is not None:
-            file.writer.truncate(size)
-            return
         opened = self.open(node, truncate=size == 0)
         try:
-            writer = self._driver.files.get(opened.handle).writer
-            if writer is not None:
-                writer.truncate(size)
-                writer.sync()
+            file = self._driver.files.get(opened.handle)
+            if file.writer is not None:
+                file.writer.truncate(size)
+                if file.count == 1:
+                    # Nobody else has it open, so no close will come that would tell of a failure.
+                    file.writer.sync()
         finally:
             self.release(opened.handle)
 

@@ -73,6 +73,8 @@ class OpenFiles:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self.writing = threading.Lock()
+        """Held while a file is opened for writing, and while the last of its writers is closed."""
         self._by_inode: dict[int, OpenFile] = {}
         self._by_handle: dict[int, OpenFile] = {}
         self._last_handle = 0
@@ -107,6 +109,15 @@ class OpenFiles:
             return None
         file.count += 1
         return file
+
+    def share_writer(self, inode: int) -> int | None:
+        """Another handle for a file that is open for writing, or None.  Hold ``writing``."""
+        with self._lock:
+            file = self._by_inode.get(inode)
+            if file is None or file.writer is None:
+                return None
+            file.count += 1
+            return self._new_handle(file)
 
     def open_written(self, inode: int, node: File, writer: Writer) -> int:
         """A handle for *node* through *writer*, which those who have it open for reading share from now on."""
@@ -147,20 +158,24 @@ class OpenFiles:
                 return None
             if file.writer is None and self._by_inode.get(file.inode) is file:
                 del self._by_inode[file.inode]
-        if file.writer is not None and not self._finish(file):
-            return None
+        return self._finish(file) if file.writer is not None else self._closed(file)
+
+    def _finish(self, file: OpenFile) -> OpenFile | None:
+        """What was written becomes the file; nothing is closed when somebody has opened it again meanwhile."""
+        finish(file)
+        # Closed under the lock of those who open for writing, or the next one would meet a writer half closed.
+        with self.writing:
+            with self._lock:
+                if file.count:
+                    return None
+                if self._by_inode.get(file.inode) is file:
+                    del self._by_inode[file.inode]
+            return self._closed(file)
+
+    @staticmethod
+    def _closed(file: OpenFile) -> OpenFile:
         file.close()
         return file
-
-    def _finish(self, file: OpenFile) -> bool:
-        """What was written becomes the file.  False when somebody has opened it again meanwhile."""
-        finish(file)
-        with self._lock:
-            if file.count:
-                return False
-            if self._by_inode.get(file.inode) is file:
-                del self._by_inode[file.inode]
-            return True
 
     def sync_all(self) -> None:
         """Make durable what is being written; the first error is raised."""

@@ -1,7 +1,7 @@
 """``python -m contrib.torture``: the tests that gain from time, run for long.
 
-Random operations against a plain folder, eight readers at once, eight clients while archives come and go, each on
-both transports.  The exit code is that of the tests.
+Random operations against a plain folder, eight readers at once, eight clients while archives come and go, drivers
+killed while archives are written, each on both transports.  The exit code is that of the tests.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import pytest
 
-TESTS = ["tests/mount/test_clients.py"]
+TESTS = ["tests/mount/test_clients.py", "tests/mount/test_random_edits.py"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -21,10 +21,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m contrib.torture", description="Long runs of the tests.")
     parser.add_argument("--seconds", type=float, default=60, help="how long readers and walks go on (60)")
     parser.add_argument("--operations", type=int, default=100_000, help="how many random operations (100000)")
+    parser.add_argument("--rounds", type=int, default=100, help="how often drivers are killed, for each format (100)")
     asked, more = parser.parse_known_args(arguments)
     os.environ["ARCHIVEFS_TORTURE_SECONDS"] = str(asked.seconds)
     os.environ["ARCHIVEFS_TORTURE_OPERATIONS"] = str(asked.operations)
-    return int(pytest.main([*TESTS, "--durations=0", *more]))
+    os.environ["ARCHIVEFS_TORTURE_ROUNDS"] = str(asked.rounds)
+    return int(pytest.main([*TESTS, "--durations=0", "--timeout=7200", *more]))
 
 
 if __name__ == "__main__":
