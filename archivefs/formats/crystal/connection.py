@@ -58,6 +58,9 @@ class Connection:
         )
         try:
             self._set_up(helper)
+        except UnicodeDecodeError as error:
+            self._connection.close()
+            raise _damaged() from error
         except BaseException:
             self._connection.close()
             raise
@@ -84,11 +87,14 @@ class Connection:
 
     def page(self, sql: str, parameters: Sequence[Any], budget_s: float) -> Page:
         self._deadline = time.monotonic() + budget_s
-        cursor = self._connection.execute(sql, parameters)
         try:
-            return _fetch(cursor)
-        finally:
-            cursor.close()
+            cursor = self._connection.execute(sql, parameters)
+            try:
+                return _fetch(cursor)
+            finally:
+                cursor.close()
+        except UnicodeDecodeError as error:
+            raise _damaged() from error
 
     def close(self) -> None:
         self._connection.close()
@@ -135,6 +141,11 @@ def _load_schema(connection: sqlite3.Connection) -> None:
             raise
         connection.execute("pragma trusted_schema=on")
         connection.execute("select 1 from sqlite_master limit 1").fetchall()
+
+
+def _damaged() -> sqlite3.DatabaseError:
+    """What SQLite has to say quotes a damaged name, and Python cannot make text of it."""
+    return sqlite3.DatabaseError("malformed database schema")
 
 
 def _set_limits(connection: sqlite3.Connection, *, attached: int) -> None:

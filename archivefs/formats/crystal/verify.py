@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from archivefs.errors import ArchiveError, LimitExceeded
+from archivefs.errors import ArchiveError, DamagedContent, LimitExceeded
 from archivefs.format import Finding, Level, Opening, VerifyRequest
 from archivefs.formats.crystal.connection import Row
 from archivefs.formats.crystal.orphans import orphans
@@ -38,12 +38,19 @@ def verify_crystal(path: str, opening: Opening, request: VerifyRequest) -> Itera
 
 
 def _findings(tree: CrystalTree, request: VerifyRequest) -> Iterator[Finding]:
-    yield from _schema_findings(tree.project)
-    yield from _database_findings(tree.project)
-    yield from _resource_findings(tree.project)
-    yield from _revision_findings(tree, request)
-    yield from _side_findings(tree.project)
-    yield from orphans(tree.project)
+    project = tree.project
+    for part in (
+        _schema_findings(project),
+        _database_findings(project),
+        _resource_findings(project),
+        _revision_findings(tree, request),
+        _side_findings(project),
+        orphans(project),
+    ):
+        try:
+            yield from part
+        except DamagedContent as error:  # the rest can be looked at all the same
+            yield Finding("database", Level.ERROR, "database.sqlite", error.problem)
 
 
 def _limited(findings: Iterator[Finding]) -> Iterator[Finding]:

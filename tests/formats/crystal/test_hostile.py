@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import random
 import resource
 import sqlite3
 import sys
@@ -13,10 +14,13 @@ from pathlib import Path
 import pytest
 
 from archivefs.errors import ArchiveError, OperationTimedOut, UnreadableArchive
+from archivefs.format import VerifyRequest
+from archivefs.formats.crystal import FORMAT
 from archivefs.formats.crystal import connection as connection_module
 from archivefs.formats.crystal.tree import CrystalTree
 from archivefs.tree import File, Symlink
-from tests.formats.crystal.projects import SITE, change, fingerprint, names, node, opened, project, read, xattr
+from tests.formats.crystal.projects import SITE, change, fingerprint, names, node, opened, opening, project, read, xattr
+from tests.samples import crystal
 from tests.samples.crystal import ProjectWriter
 from tests.shared import shared_module
 from tests.walking import content_of, walk
@@ -269,3 +273,61 @@ def test_more_roots_than_anyone_has_are_cut(
     with opened(project(tmp_path, fill)) as tree:
         assert len(names(tree, "roots")) == 50
     assert "too many roots" in caplog.text
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_damaged_database_gives_errors_of_ours_only(tmp_path: Path, seed: int) -> None:
+    """Bits turned over, bytes overwritten, pages exchanged, the end cut off, the header spoilt."""
+    path = crystal.write(tmp_path / "p.crystalproj")
+    database = path / "database.sqlite"
+    good = database.read_bytes()
+    outcomes = set()
+    for number in range(25):
+        database.write_bytes(damaged(good, random.Random(seed * 1000 + number)))
+        try:
+            with opened(path) as tree:
+                probe(tree)
+            outcomes.add("read")
+        except ArchiveError as error:
+            assert "\n" not in str(error)
+            outcomes.add("error")
+        try:
+            list(FORMAT.verify(str(path), opening(), VerifyRequest(jobs=1)))  # type: ignore[misc]
+        except UnreadableArchive:
+            outcomes.add("refused")
+    assert len(outcomes) > 1
+
+
+def damaged(data: bytes, chance: random.Random) -> bytes:
+    """The same with some damage."""
+    spoilt = bytearray(data)
+    kind = chance.randrange(5)
+    if kind == 0:
+        for _ in range(chance.randrange(1, 20)):
+            spoilt[chance.randrange(len(spoilt))] ^= 1 << chance.randrange(8)
+    elif kind == 1:
+        at = chance.randrange(len(spoilt) - 400)
+        spoilt[at : at + 400] = chance.randbytes(400)
+    elif kind == 2:
+        del spoilt[chance.randrange(len(spoilt)) :]
+    elif kind == 3:
+        for _ in range(5):
+            spoilt[chance.randrange(100)] = chance.randrange(256)
+    else:
+        one, two = (4096 * chance.randrange(len(spoilt) // 4096) for _ in range(2))
+        spoilt[one : one + 4096], spoilt[two : two + 4096] = spoilt[two : two + 4096], spoilt[one : one + 4096]
+    return bytes(spoilt)
+
+
+def test_a_name_that_is_no_text_in_a_damaged_schema_is_refused(tmp_path: Path) -> None:
+    """SQLite quotes it in its message, of which Python cannot make text: found by damaging databases at random."""
+    path = project(tmp_path, lambda writer: writer.fetch(f"{SITE}/a", b"a"))
+    database = path / "database.sqlite"
+    spoilt = database.read_bytes().replace(
+        b"CREATE INDEX resource_revision__resource_id", b"CREATE INDEX \xef" + b"x" * 29
+    )
+    spoilt = spoilt.replace(b"create index resource_revision__resource_id", b"create index \xef" + b"x (" + b"y" * 27)
+    assert spoilt != database.read_bytes()
+    database.write_bytes(spoilt)
+    with pytest.raises(UnreadableArchive, match="malformed"), opened(path):
+        pass
