@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import stat
 import sys
 from pathlib import Path
@@ -16,12 +17,12 @@ from archivefs.fuse.kernel.device import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_RDON
 from archivefs.fuse.options import MountOptions
 from archivefs.fuse.transport import TransportUnavailable
 
-HELPER = f"""#!{sys.executable} -IS
+HELPER = """
 import array, os, socket, sys
-with open({{log!r}}, "w") as log:
+with open({log!r}, "w") as log:
     print(*sys.argv[1:], sep="\\n", file=log)
-if {{complaint!r}}:
-    sys.exit("fusermount3: " + {{complaint!r}})
+if {complaint!r}:
+    sys.exit("fusermount3: " + {complaint!r})
 end = socket.socket(fileno=int(os.environ["_FUSE_COMMFD"]))
 fd = os.open(os.devnull, os.O_RDWR)
 end.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))])
@@ -37,7 +38,10 @@ def no_root(monkeypatch: pytest.MonkeyPatch) -> None:
 def install_helper(folder: Path, monkeypatch: pytest.MonkeyPatch, *, complaint: str = "") -> Path:
     helper = folder / "bin" / "fusermount3"
     helper.parent.mkdir()
-    helper.write_text(HELPER.format(log=str(folder / "asked"), complaint=complaint))
+    program = helper.with_suffix(".py")
+    program.write_text(HELPER.format(log=str(folder / "asked"), complaint=complaint))
+    # By way of the shell: a line with #! cannot name a Python in a folder with a space.
+    helper.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -IS {shlex.quote(str(program))} "$@"\n')
     helper.chmod(0o755)
     monkeypatch.setenv("PATH", f"{helper.parent}:{os.environ['PATH']}")
     return folder / "asked"
