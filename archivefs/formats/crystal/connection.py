@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from archivefs.errors import ArchiveError, CorruptArchive, LimitExceeded, OperationTimedOut, SourceBusy
 from archivefs.formats.crystal.recipe import State, Way, uri_of
@@ -175,6 +175,19 @@ def _fetch(cursor: sqlite3.Cursor) -> Page:
 
 def _weight(rows: list[Row]) -> int:
     return sum(len(value) for row in rows for value in row if type(value) is bytes)
+
+
+Key = TypeVar("Key", int, bytes, tuple[int, int])
+
+
+def forward(before: Key, after: Key) -> Key:
+    """*after*, from where a listing goes on; raises CorruptArchive if it does not get on.
+
+    In a damaged tree of SQLite's, rows come out of order: a loop that goes by keys would never end.
+    """
+    if after <= before:
+        raise CorruptArchive("database.sqlite: rows are out of order", advice="archivefs verify tells more")
+    return after
 
 
 def explain(error: sqlite3.Error, folder: str) -> ArchiveError:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from archivefs.errors import LimitExceeded
+from archivefs.formats.crystal.connection import forward
 from archivefs.formats.crystal.gatherings import json_bytes
 from archivefs.formats.crystal.history import number_of, revision_parts
 from archivefs.formats.crystal.idents import Fixed, Sort
@@ -71,7 +72,7 @@ def _error_ids(tree: CrystalTree, above: int) -> Iterator[int]:
         return
     while rows := project.rows("errors_page", above, _PAGE_ROWS):
         yield from (row[0] for row in rows)
-        above = rows[-1][0]
+        above = forward(above, rows[-1][0])
 
 
 def fetch_error(tree: CrystalTree, key: int) -> TextFile | None:
@@ -173,7 +174,7 @@ class StatusDirectory(CrystalDirectory):
             resource, key = row[1], row[0]
         while rows := project.rows("status_page", self._status, resource, resource, key, _PAGE_ROWS):
             yield from (row[0] for row in rows)
-            key, resource = rows[-1]
+            resource, key = forward((resource, key), (rows[-1][1], rows[-1][0]))
 
 
 def status_link(tree: CrystalTree, key: int) -> Link:

@@ -28,7 +28,7 @@ from archivefs.errors import (
     quoted,
 )
 from archivefs.formats.crystal import side_tables
-from archivefs.formats.crystal.connection import SCHEMA_MOVED, Page, Row
+from archivefs.formats.crystal.connection import SCHEMA_MOVED, Page, Row, forward
 from archivefs.formats.crystal.database import Database
 from archivefs.formats.crystal.location import Place
 from archivefs.formats.crystal.records import Revision, revision_of
@@ -288,12 +288,12 @@ class Project:
         """The ids of a resource's revisions that are no errors, oldest first."""
         while rows := self.rows("kept_ids", resource, above, 500):
             yield from (key for key, failed in rows if not failed)
-            above = rows[-1][0]
+            above = forward(above, rows[-1][0])
 
     def chunks(self, *, above: int = LOWEST_ID) -> Iterator[tuple[int, int]]:
         """Stretches of revision ids ``(above, up to)``, for reading bounded numbers of rows without an index."""
         while (row := self.row("chunk", above)) and row[1]:
-            yield above, row[0]
+            yield above, forward(above, row[0])
             above = row[0]
 
     def next_id(self, above: int) -> int | None:
@@ -309,7 +309,8 @@ class Project:
             ids = self.page("chunk_ids", (low, high)).rows
         if len(ids) < 2:
             return []
-        middle: int = ids[len(ids) // 2 - 1][0]
+        middle: int = forward(low, ids[len(ids) // 2 - 1][0])
+        forward(middle, high)
         return self.chunk_rows(name, low, middle) + self.chunk_rows(name, middle, high)
 
     def _row_alone(self, key: int) -> Row | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from archivefs.errors import LimitExceeded, quoted
-from archivefs.formats.crystal.connection import Row
+from archivefs.formats.crystal.connection import Row, forward
 from archivefs.formats.crystal.database import Database
 from archivefs.formats.crystal.patterns import Pattern
 from archivefs.formats.crystal.schema import Schema
@@ -129,7 +129,7 @@ def _rows(project: Project, sql: str, what: str) -> Iterator[Row]:
                 LOG.warning("%s: too many %s; the rest is left out", quoted(project.place.folder), what)
                 return
             yield row
-        after = rows[-1][0]
+        after = forward(after, rows[-1][0])
 
 
 def _next_rows(database: Database, sql: str, after: int) -> list[Row]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from archivefs.formats.crystal.connection import forward
 from archivefs.formats.crystal.project import ROW_OVERHEAD, Project, Resource
 from archivefs.formats.crystal.records import NOT_MODIFIED, Headers, Revision, content_type, merged_headers
 from archivefs.formats.crystal.walk import below
@@ -139,7 +140,7 @@ class Sight:
             for revision in found:
                 if revision.error is None and revision.status != NOT_MODIFIED and revision.header("etag") == tag:
                     return revision
-            below_id, compared = found[-1].id, compared + len(found)
+            below_id, compared = -forward(-below_id, -found[-1].id), compared + len(found)
         return None
 
     # -- names --

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator
 
 from archivefs.errors import LimitExceeded, quoted
-from archivefs.formats.crystal.connection import Row
+from archivefs.formats.crystal.connection import Row, forward
 from archivefs.formats.crystal.database import Database
 from archivefs.formats.crystal.schema import Schema
 
@@ -81,7 +81,7 @@ def _urls(database: Database) -> Iterator[Row]:
         if not rows:
             return
         yield from (row for row in rows if row[1] is not None)
-        after = rows[-1][0]
+        after = forward(after, rows[-1][0])
 
 
 def _one_url(database: Database, after: int) -> list[Row]:
@@ -97,7 +97,7 @@ def _pairs(database: Database) -> Iterator[Row]:
     after, done = LOWEST_ID, 0
     while rows := database.page(_PAIRS, (after, _PAGE_ROWS)).rows:
         yield from rows
-        after = rows[-1][0]
+        after = forward(after, rows[-1][0])
         done += len(rows)
         if done % _TOLD_EVERY < _PAGE_ROWS:
             LOG.info("%s: %d revisions indexed", quoted(database.place.folder), done)

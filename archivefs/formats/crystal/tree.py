@@ -16,6 +16,7 @@ from archivefs.format import Opening, Page
 from archivefs.formats.crystal import failures, gatherings
 from archivefs.formats.crystal.bodies import Body, BodyStore
 from archivefs.formats.crystal.codings import codings_of, decoded_size, open_decoded
+from archivefs.formats.crystal.connection import forward
 from archivefs.formats.crystal.database import Database
 from archivefs.formats.crystal.export import site_pages
 from archivefs.formats.crystal.facts_of import NANO, mtime_ns
@@ -291,7 +292,7 @@ class CrystalTree(Tree):
             yield self._capture(node, ("web", *self.sight.listed_path(resource.url)), shown)
         below_id = 2**63 - 1
         while found := self.project.newest(resource.id, below=below_id, limit=64):
-            below_id = found[-1].id
+            below_id = -forward(-below_id, -found[-1].id)
             for revision in found:
                 if revision.error is None:
                     alone = shown_alone(revision, resource.url)

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from archivefs.errors import ArchiveError, DamagedContent, LimitExceeded
+from archivefs.errors import ArchiveError, DamagedContent, LimitExceeded, OperationTimedOut
 from archivefs.format import Finding, Level, Opening, VerifyRequest
-from archivefs.formats.crystal.connection import Row
+from archivefs.formats.crystal.connection import Row, forward
 from archivefs.formats.crystal.orphans import orphans
 from archivefs.formats.crystal.project import Project
 from archivefs.formats.crystal.records import Revision, revision_of
@@ -24,6 +24,8 @@ from archivefs.formats.crystal.tree import CrystalTree
 
 MAX_PER_CODE = 1000
 LONG_BUDGET_S = 24 * 3600.0
+COUNT_BUDGET_S = 60.0
+"""Only the progress bar needs the number of rows, and counting a damaged tree may never end."""
 _PAGE_ROWS = 200
 _READ_BYTES = 1 << 20
 
@@ -49,7 +51,7 @@ def _findings(tree: CrystalTree, request: VerifyRequest) -> Iterator[Finding]:
     ):
         try:
             yield from part
-        except DamagedContent as error:  # the rest can be looked at all the same
+        except (DamagedContent, OperationTimedOut) as error:  # the rest can be looked at all the same
             yield Finding("database", Level.ERROR, "database.sqlite", error.problem)
 
 
@@ -106,10 +108,10 @@ def _resource_findings(project: Project) -> Iterator[Finding]:
         return
     sql = "select id, typeof(url) from resource where id > ? and typeof(url) != 'text' order by id limit 500"
     after = LOWEST_ID
-    while rows := project.database.rows(sql, (after,), budget_s=LONG_BUDGET_S):
+    while rows := project.database.rows(sql, (after,), budget_s=10 * COUNT_BUDGET_S):
         for key, kind in rows:
             yield Finding("bad-url", Level.ERROR, f"resource {key}", f"its URL is no text but {kind.decode()}")
-        after = rows[-1][0]
+        after = forward(after, rows[-1][0])
     yield from _long_urls(project)
 
 
@@ -130,7 +132,7 @@ def _long_urls(project: Project) -> Iterator[Finding]:
             except LimitExceeded:
                 yield Finding("bad-url", Level.ERROR, f"resource {row[0]}", "its URL is longer than the limit")
             rows = [row]
-        after = rows[-1][0]
+        after = forward(after, rows[-1][0])
 
 
 # -- revisions --
@@ -150,7 +152,10 @@ def _revision_findings(tree: CrystalTree, request: VerifyRequest) -> Iterator[Fi
 def _count(project: Project) -> int:
     if "resource_revision" in project.edition().schema.posing:
         return 0
-    row = project.database.row("select count(*) from resource_revision", budget_s=LONG_BUDGET_S)
+    try:
+        row = project.database.row("select count(*) from resource_revision", budget_s=COUNT_BUDGET_S)
+    except OperationTimedOut:
+        return 0
     return int(row[0]) if row else 0
 
 
@@ -167,7 +172,7 @@ def _pages(project: Project) -> Iterator[list[Revision]]:
         if not page:
             return
         yield page
-        after = page[-1].id
+        after = forward(after, page[-1].id)
 
 
 def _of_revision(tree: CrystalTree, revision: Revision) -> list[Finding]:

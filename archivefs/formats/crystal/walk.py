@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 
 from archivefs.errors import LimitExceeded
-from archivefs.formats.crystal.connection import Row
+from archivefs.formats.crystal.connection import Row, forward
 from archivefs.formats.crystal.project import Project
 from archivefs.formats.crystal.statements import MAX_BELOW
 from archivefs.urlnames import MAX_SCHEME
@@ -91,9 +91,9 @@ def walk(project: Project, prefix: bytes, *, start: bytes, end: bytes | None = N
         if not more:
             return
         if folded.last:
-            start, size = below(folded.last.prefix)[1] or b"", FIRST_PAGE
+            start, size = forward(start, below(folded.last.prefix)[1] or b""), FIRST_PAGE
         else:
-            start, size = rows[-1][0] + b"\0", min(LARGEST_PAGE, 2 * size)
+            start, size = forward(start, rows[-1][0] + b"\0"), min(LARGEST_PAGE, 2 * size)
 
 
 class _Fold:
@@ -203,7 +203,7 @@ def _one_by_one(project: Project, low: bytes, high: bytes | None, statement: str
         if not found:
             return rows, False
         rows += found
-        low, skipped = found[0][0] + b"\0", 0
+        low, skipped = forward(low, found[0][0] + b"\0"), 0
     return rows, True
 
 
@@ -229,7 +229,7 @@ def schemes(project: Project, *, start: bytes = b"") -> Iterator[bytes]:
             yield scheme
         if following is None:
             return
-        start = following
+        start = forward(start, following)
 
 
 def without_scheme(project: Project, *, start: bytes = b"") -> Iterator[Leaf]:
@@ -250,9 +250,9 @@ def without_scheme(project: Project, *, start: bytes = b"") -> Iterator[Leaf]:
             return
         last: bytes = rows[-1][0]
         if jump is not None and jump > last:
-            start, size = jump, FIRST_PAGE
+            start, size = forward(start, jump), FIRST_PAGE
         else:
-            start, size = last + b"\0", min(LARGEST_PAGE, 2 * size)
+            start, size = forward(start, last + b"\0"), min(LARGEST_PAGE, 2 * size)
 
 
 def leaves(project: Project, ranges: list[Range], *, start: bytes = b"") -> Iterator[Leaf]:
@@ -265,7 +265,7 @@ def leaves(project: Project, ranges: list[Range], *, start: bytes = b"") -> Iter
                 yield Leaf(row[0], row[1], row[2], row[3])
             if not more:
                 break
-            low, size = rows[-1][0] + b"\0", min(LARGEST_PAGE, 2 * size)
+            low, size = forward(low, rows[-1][0] + b"\0"), min(LARGEST_PAGE, 2 * size)
 
 
 def _scheme_or_next(url: bytes) -> tuple[bytes | None, bytes | None]:

@@ -13,13 +13,26 @@ from pathlib import Path
 
 import pytest
 
-from archivefs.errors import ArchiveError, OperationTimedOut, UnreadableArchive
+from archivefs.errors import ArchiveError, CorruptArchive, OperationTimedOut, UnreadableArchive
 from archivefs.format import VerifyRequest
 from archivefs.formats.crystal import FORMAT
 from archivefs.formats.crystal import connection as connection_module
+from archivefs.formats.crystal.connection import Page, forward
 from archivefs.formats.crystal.tree import CrystalTree
 from archivefs.tree import File, Symlink
-from tests.formats.crystal.projects import SITE, change, fingerprint, names, node, opened, opening, project, read, xattr
+from tests.formats.crystal.projects import (
+    SITE,
+    change,
+    directory,
+    fingerprint,
+    names,
+    node,
+    opened,
+    opening,
+    project,
+    read,
+    xattr,
+)
 from tests.samples import crystal
 from tests.samples.crystal import ProjectWriter
 from tests.shared import shared_module
@@ -331,3 +344,36 @@ def test_a_name_that_is_no_text_in_a_damaged_schema_is_refused(tmp_path: Path) -
     database.write_bytes(spoilt)
     with pytest.raises(UnreadableArchive, match="malformed"), opened(path):
         pass
+
+
+def test_rows_out_of_order_end_a_listing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A damaged tree of SQLite's gives keys that do not grow: a loop by keys once went on for ever."""
+
+    def fill(writer: ProjectWriter) -> None:
+        for number in range(40):
+            writer.fetch(f"{SITE}/{number:02}", b"x", status=404)
+            writer.fail(f"{SITE}/{number:02}")
+
+    path = project(tmp_path, fill)
+    with opened(path) as tree:
+        ask = tree.project.database.page
+
+        def backwards(sql: str, parameters: tuple[object, ...] = (), **more: float) -> Page:
+            """Whatever page is asked for, the first one comes, as often as there are rows in a page."""
+            low = tuple(b"" if isinstance(value, bytes) else value for value in parameters[:1])
+            found = ask(sql, (*low, *parameters[1:]), **more)
+            return found._replace(cut=True) if len(found.rows) > 1 else found
+
+        listing = directory(tree, WEB)
+        monkeypatch.setattr(tree.project.database, "page", backwards)
+        with pytest.raises(CorruptArchive, match="out of order"):
+            list(listing.entries())
+
+
+def test_a_key_must_grow() -> None:
+    assert forward(1, 2) == 2
+    assert forward(b"a", b"a\0") == b"a\0"
+    assert forward((1, 5), (2, 0)) == (2, 0)
+    for before, after in ((2, 2), (2, 1)):
+        with pytest.raises(CorruptArchive):
+            forward(before, after)
