@@ -185,9 +185,17 @@ def forward(before: Key, after: Key) -> Key:
 
     In a damaged tree of SQLite's, rows come out of order: a loop that goes by keys would never end.
     """
-    if after <= before:
+    if type(after) is not type(before) or after <= before:
         raise CorruptArchive("database.sqlite: rows are out of order", advice="archivefs verify tells more")
     return after
+
+
+def with_urls(rows: list[Row]) -> list[Row]:
+    """*rows*, whose first values are URLs; raises CorruptArchive if one is not: in a damaged tree anything may come."""
+    for row in rows:
+        if type(row[0]) is not bytes:
+            raise CorruptArchive("database.sqlite: a URL is no text", advice="archivefs verify tells more")
+    return rows
 
 
 def explain(error: sqlite3.Error, folder: str) -> ArchiveError:

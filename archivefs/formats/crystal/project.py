@@ -28,7 +28,7 @@ from archivefs.errors import (
     quoted,
 )
 from archivefs.formats.crystal import side_tables
-from archivefs.formats.crystal.connection import SCHEMA_MOVED, Page, Row, forward
+from archivefs.formats.crystal.connection import SCHEMA_MOVED, Page, Row, forward, with_urls
 from archivefs.formats.crystal.database import Database
 from archivefs.formats.crystal.location import Place
 from archivefs.formats.crystal.records import Revision, revision_of
@@ -253,17 +253,20 @@ class Project:
 
     def resource_pair(self, one: bytes, two: bytes) -> tuple[Resource | None, Resource | None]:
         """The resources of two URLs."""
-        found = {row[0]: Resource(row[1], row[0], row[2], bool(row[3])) for row in self.rows("resource_pair", one, two)}
+        found = {
+            row[0]: Resource(row[1], row[0], row[2], bool(row[3]))
+            for row in with_urls(self.rows("resource_pair", one, two))
+        }
         return found.get(one), found.get(two)
 
     def first_below(self, low: bytes, high: bytes | None) -> tuple[bytes, int] | None:
         """The first URL from *low* to before *high*, with its id; those too long to be read are passed over."""
         for skipped in itertools.count():
             try:
-                row = self.row("first_below", low, high, skipped)
+                rows = with_urls(self.rows("first_below", low, high, skipped))
             except LimitExceeded:
                 continue
-            return (row[0], row[1]) if row else None
+            return (rows[0][0], rows[0][1]) if rows else None
         raise AssertionError("counting does not end")
 
     # -- revisions --

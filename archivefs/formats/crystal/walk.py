@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 
 from archivefs.errors import LimitExceeded
-from archivefs.formats.crystal.connection import Row, forward
+from archivefs.formats.crystal.connection import Row, forward, with_urls
 from archivefs.formats.crystal.project import Project
 from archivefs.formats.crystal.statements import MAX_BELOW
 from archivefs.urlnames import MAX_SCHEME
@@ -187,7 +187,7 @@ def url_rows(
         page = project.page(statement, (low, high, limit, 0))
     except LimitExceeded:
         return _one_by_one(project, low, high, statement)
-    return page.rows, page.cut or len(page.rows) == limit
+    return with_urls(page.rows), page.cut or len(page.rows) == limit
 
 
 def _one_by_one(project: Project, low: bytes, high: bytes | None, statement: str) -> tuple[list[Row], bool]:
@@ -196,7 +196,7 @@ def _one_by_one(project: Project, low: bytes, high: bytes | None, statement: str
     skipped = 0
     while len(rows) < FIRST_PAGE:
         try:
-            found = project.rows(statement, low, high, 1, skipped)
+            found = with_urls(project.rows(statement, low, high, 1, skipped))
         except LimitExceeded:
             skipped += 1
             continue
