@@ -147,7 +147,9 @@ class _Run:
     def _steps(self, scenario: Scenario, root: Path) -> None:
         for step in scenario.steps:
             self._doing = step.measure
-            self._note(step.measure, self._timed(step, root).seconds)
+            seconds = self._timed(step, root).seconds
+            self._note(step.measure, seconds)
+            self._longest_s = max(self._longest_s, seconds)
 
     def _timed(self, step: Step, root: Path) -> Timing:
         operation = filled(step.operation, root, self._given, self._all.plan.work, as_zip=self._tool.peer)
@@ -164,7 +166,6 @@ class _Run:
         if row in self._all.results.rows:
             self._all.results.cell(row, self._tool).runs.append(value)
         if not row.in_bytes:
-            self._longest_s = max(self._longest_s, value)
             self._all.add(f"{measure}: {value:.3f} s;")
 
     def _row(self) -> Row:
