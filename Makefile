@@ -4,7 +4,7 @@
 PYTHON := .venv/bin/python
 ARGS :=
 
-.PHONY: help install test demo lint check bench bench-quick bench-crawls bench-crystal bench-centidb bench-write bench-urldb torture clean
+.PHONY: help install test demo lint check bench bench-quick bench-crawls bench-crystal bench-centidb bench-write bench-urldb bench-inflate torture clean
 
 help:
 	@echo "make install   archivefs with all extras, as .venv/bin/archivefs"
@@ -57,6 +57,11 @@ bench-centidb:
 bench-urldb:
 	@contrib/setup.sh system python
 	$(PYTHON) -m contrib.bench.urldb $(ARGS)
+
+# Which library inflates fastest: what the order in archivefs/zips/inflating.py rests on.
+bench-inflate:
+	@contrib/setup.sh python
+	$(PYTHON) -m contrib.bench.inflate $(ARGS)
 
 bench-crawls:
 	@contrib/setup.sh system python

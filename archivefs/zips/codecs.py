@@ -12,12 +12,12 @@ from __future__ import annotations
 import importlib.util
 import struct
 import sys
-import zlib
 from abc import ABC, abstractmethod
 from functools import lru_cache
 from typing import Any
 
 from archivefs.errors import CorruptMember, LimitExceeded, MissingLibrary
+from archivefs.zips.inflating import RAW, copied_library
 from archivefs.zips.source import SourceFile
 
 STORED, DEFLATED, BZIP2, LZMA, ZSTD = 0, 8, 12, 14, 93
@@ -91,7 +91,7 @@ def open_decoder(method: int, packed: Packed, *, size: int, ends_marked: bool) -
     if method == STORED:
         return _Stored(packed)
     if method == DEFLATED:
-        return _Inflater(packed, zlib.decompressobj(-15))
+        return _Inflater(packed, copied_library().decompressobj(RAW), copied_library().error)
     if method == BZIP2:
         return _Pushed(packed, *_bzip2())
     if method == LZMA:
@@ -115,9 +115,10 @@ class _Stored(Decoder):
 class _Inflater(Decoder):
     weight = INPUT_BYTES + (44 << 10)
 
-    def __init__(self, packed: Packed, engine: Any) -> None:
+    def __init__(self, packed: Packed, engine: Any, failure: type[Exception]) -> None:
         self._packed = packed
         self._engine = engine
+        self._failure = failure
 
     def read(self, limit: int) -> bytes:
         engine = self._engine
@@ -125,7 +126,7 @@ class _Inflater(Decoder):
             data = engine.unconsumed_tail or self._packed.read(INPUT_BYTES)
             try:
                 piece: bytes = engine.decompress(data, limit)
-            except zlib.error as error:
+            except self._failure as error:
                 raise CorruptMember(_damaged(error)) from error
             if piece:
                 return piece
@@ -134,7 +135,7 @@ class _Inflater(Decoder):
         return b""
 
     def copy(self) -> Decoder:
-        return _Inflater(self._packed.copy(), self._engine.copy())
+        return _Inflater(self._packed.copy(), self._engine.copy(), self._failure)
 
 
 class _Pushed(Decoder):

@@ -13,9 +13,7 @@ may use any reader.
 
 from __future__ import annotations
 
-import contextlib
 import threading
-import zlib
 from collections.abc import Iterator
 
 from archivefs.caches import ByteCache
@@ -25,6 +23,7 @@ from archivefs.tree import Attributes, Extent, Reader
 from archivefs.zips.checkpoints import Checkpoints
 from archivefs.zips.codecs import DEFLATED, STORED
 from archivefs.zips.directory import Place, ZipDirectory
+from archivefs.zips.inflating import crc32, inflated
 from archivefs.zips.streams import MemberStream
 
 SMALL_MEMBER = 1 << 20
@@ -83,11 +82,9 @@ def _unpacked(directory: ZipDirectory, i: int, place: Place) -> bytes:
     """The whole content, checked."""
     if place.method == DEFLATED and place.size <= SMALL_MEMBER and place.packed <= 2 * SMALL_MEMBER:
         # at one go; what is not right is left to the stream, which can say what is wrong
-        engine = zlib.decompressobj(-15)
-        with contextlib.suppress(zlib.error):
-            data = engine.decompress(directory.source.pread(place.packed, place.start), place.size + 1)
-            if engine.eof and len(data) == place.size and zlib.crc32(data) == place.crc:
-                return data
+        data = inflated(directory.source.pread(place.packed, place.start), place.size)
+        if data is not None and crc32(data) == place.crc:
+            return data
     stream = MemberStream(directory, i, place)
     return b"".join(iter(lambda: stream.read(STREAM_BYTES), b""))
 
@@ -160,7 +157,7 @@ class _StoredReader(Reader):
         if end == self._extent.length or 0 < offset - self._position <= CATCH_UP_BYTES:
             self._catch_up(offset)
         if offset <= self._position < end:
-            self._crc = zlib.crc32(memoryview(data)[self._position - offset :], self._crc)
+            self._crc = crc32(memoryview(data)[self._position - offset :], self._crc)
             self._position = end
         if end == self._extent.length:
             if self._crc != self._directory.crc(self._i):
@@ -173,5 +170,5 @@ class _StoredReader(Reader):
                 raise self._directory.corrupt(self._i, "closed while it was checked")
             size = min(CATCH_UP_BYTES, offset - self._position)
             piece = self._directory.source.pread(size, self._extent.start + self._position)
-            self._crc = zlib.crc32(piece, self._crc)
+            self._crc = crc32(piece, self._crc)
             self._position += size

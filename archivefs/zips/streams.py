@@ -5,11 +5,10 @@ Used by ``members.py``.  A stream belongs to one thread at a time; a copy of it 
 
 from __future__ import annotations
 
-import zlib
-
 from archivefs.errors import ArchiveError, CorruptMember
 from archivefs.zips.codecs import Packed, open_decoder
 from archivefs.zips.directory import Place, ZipDirectory
+from archivefs.zips.inflating import crc32
 
 _LZMA_END_MARKED = 2
 
@@ -48,7 +47,7 @@ class MemberStream:
             piece = self._decoder.read(min(limit, size - self.position))
             if not piece:
                 raise CorruptMember(f"its data end after {self.position} of {size} bytes", code="zip-size")
-            self.crc = zlib.crc32(piece, self.crc)
+            self.crc = crc32(piece, self.crc)
             self.position += len(piece)
             if self.position == size:
                 self._check_end()
