@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import click
 
 from archivefs.cli.progress import Meter
-from archivefs.errors import ArchiveError
+from archivefs.errors import ArchiveError, MountRefused
 from archivefs.fuse.remote import RemoteMount, remote_mount
+from archivefs.fuse.stale import ASK_S, asked
 from archivefs.fuse.unmount import mounted_at, real_mountpoint, unmount
 
 GONE_S = 5.0
@@ -28,7 +29,7 @@ def command(mountpoints: Sequence[str], lazy: bool) -> None:
     Changes made on a read-write mount are put into the archive first; the command waits for that.
     """
     for mountpoint in mountpoints:
-        mount = remote_mount(mountpoint)
+        mount = None if _silent(mountpoint, lazy=lazy) else remote_mount(mountpoint)
         failure = _commit(mount) if mount is not None and mount.read_write else None
         unmount(mountpoint, lazy=lazy)
         _wait_until_gone(real_mountpoint(mountpoint))
@@ -36,6 +37,16 @@ def command(mountpoints: Sequence[str], lazy: bool) -> None:
             mount.wait_until_ended()
         if failure is not None:
             raise failure
+
+
+def _silent(mountpoint: str, *, lazy: bool) -> bool:
+    """Does the driver not answer?  Then only a lazy unmount is possible; raises MountRefused for another."""
+    at = real_mountpoint(mountpoint)
+    silent = mounted_at(at) is not None and asked(at, limit_s=ASK_S) is None
+    if silent and not lazy:
+        advice = "wait for it, or use --lazy"
+        raise MountRefused("its driver does not answer", archive=mountpoint, advice=advice)
+    return silent
 
 
 def _commit(mount: RemoteMount) -> ArchiveError | None:

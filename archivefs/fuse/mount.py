@@ -8,7 +8,6 @@ The main thread waits for signals; the transport serves from a thread of its own
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import select
@@ -25,6 +24,7 @@ from archivefs.caches import ByteCache
 from archivefs.errors import ArchiveError, MissingLibrary, MountRefused
 from archivefs.fuse.driver import Driver
 from archivefs.fuse.options import MountOptions
+from archivefs.fuse.stale import DEAD, clean_at, is_dead
 from archivefs.fuse.transport import Transport, TransportUnavailable
 from archivefs.fuse.unmount import mounted_at, unmount
 from archivefs.tree import Tree
@@ -70,6 +70,8 @@ def transports_for(asked: str) -> list[str]:
 def prepared(mountpoint: str) -> Iterator[None]:
     """Make sure *mountpoint* is an empty directory; one that was missing is created, and removed afterwards."""
     created = False
+    if is_dead(mountpoint):
+        raise _died(mountpoint)
     try:
         state = os.stat(mountpoint)
     except FileNotFoundError:
@@ -109,13 +111,14 @@ def _occupied(mountpoint: str) -> bool:
 
 
 def _unusable(mountpoint: str, error: OSError) -> MountRefused:
-    if error.errno == errno.ENOTCONN:
-        return MountRefused(
-            "the driver of an earlier mount there has died",
-            archive=mountpoint,
-            advice=f"run: archivefs umount {mountpoint}",
-        )
+    if error.errno in DEAD:
+        return _died(mountpoint)
     return MountRefused(f"the mount point cannot be used: {error.strerror}", archive=mountpoint)
+
+
+def _died(mountpoint: str) -> MountRefused:
+    advice = f"run: archivefs umount {mountpoint}, or mount with -o clean_stale"
+    return MountRefused("the driver of an earlier mount there has died", archive=mountpoint, advice=advice)
 
 
 def refuse_inside(mountpoint: str, sources: list[str]) -> None:
@@ -160,6 +163,8 @@ class Mounting:
         driver = Driver(tree, self._options, self._cache)
         logging.getLogger("archivefs").addHandler(driver.problems)
         try:
+            if self._options.clean_stale:
+                clean_at(self._mountpoint)
             with prepared(self._mountpoint), self._events.signals():
                 driver.committer.watch()
                 code = self._serve_by_first_that_works(driver)

@@ -41,6 +41,7 @@ MOUNT_OPTIONS = (
         metavar="SECONDS",
         default=DEFAULT_TIMEOUT_S,
     ),
+    _option("clean_stale", "first unmount what a driver that has died left at the mount point"),
 )
 
 OPEN_OPTIONS = (
@@ -103,6 +104,7 @@ class MountOptions:
     subtype: str = "archivefs"
     transport: str = "auto"
     timeout_s: float = DEFAULT_TIMEOUT_S
+    clean_stale: bool = False
     shown: dict[str, object] = field(default_factory=dict)
     """What the user gave, for ``status.json``."""
     source: str = ""
@@ -126,6 +128,7 @@ class MountOptions:
             subtype=values.get("subtype") or "archivefs",
             transport=values.get("transport") or "auto",
             timeout_s=values.get("timeout") or DEFAULT_TIMEOUT_S,
+            clean_stale=bool(values.get("clean_stale")),
             **given,
             **more,
         )
