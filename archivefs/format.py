@@ -114,6 +114,10 @@ class Opening:
     read_write: bool = False
     ignore_pending: bool = False
     """Leave alone what an earlier mount has left in a staging area; for throwing that away, whatever it is."""
+    index: str = "off"
+    """What ``-o index=`` says: ``auto``, ``off``, or the folder for tables that are kept between mounts."""
+    progress: Progress = no_progress
+    """For what takes long while the archive is opened; not to be called afterwards."""
     open_other: Callable[[str], Tree] | None = None
     """Opens another archive, of whatever format, read-only: for a format that is joined with one.  Who calls closes."""
 

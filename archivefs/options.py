@@ -8,6 +8,7 @@ nearest known one.
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -133,6 +134,13 @@ def owner(text: str) -> int:
     if not re.fullmatch(r"\d{1,10}", text) or int(text) > MAX_OWNER:
         raise ValueError(f"a number from 0 to {MAX_OWNER} is expected")
     return int(text)
+
+
+def index(text: str) -> str:
+    """``auto``, ``off``, or the whole path of a folder."""
+    if not text:
+        raise ValueError("auto, off or a folder is expected")
+    return text if text in ("auto", "off") else os.path.abspath(text)
 
 
 def one_of(*choices: str) -> Callable[[str], str]:

@@ -30,6 +30,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(problem)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def cache_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What is kept between mounts goes nowhere near the user's own cache, also from commands that tests start."""
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.fixture(autouse=True)
 def no_unexpected_log_lines(request: pytest.FixtureRequest) -> Iterator[None]:
     """A warning or an error in our log fails the test, unless the test looks at the log itself (``caplog``)."""

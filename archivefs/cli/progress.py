@@ -16,11 +16,12 @@ class Meter:
     Called as a ``Progress``, from any thread.
     """
 
-    def __init__(self, label: str) -> None:
+    def __init__(self, label: str, *, delay_s: float = 0.0) -> None:
+        """With *delay_s* nothing is shown of what takes less long."""
         self._label = label
         self._shown = sys.stderr is not None and sys.stderr.isatty()
         self._lock = threading.Lock()
-        self._next = 0.0
+        self._next = time.monotonic() + delay_s if delay_s else 0.0
         self._width = 0
 
     def __call__(self, done: int, total: int) -> None:

@@ -10,20 +10,23 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from archivefs import registry
 from archivefs.caches import ByteCache
+from archivefs.cli.progress import Meter
 from archivefs.cli.shared import OpenRequest
 from archivefs.compose import FolderTree, MountTree, Opener, shown_names
 from archivefs.errors import AmbiguousFormat, ArchiveError, UnknownFormat, UnreadableArchive, UsageError
-from archivefs.format import Format, Opening
+from archivefs.format import Format, Opening, no_progress
 from archivefs.fuse.options import OPEN_OPTIONS
 from archivefs.options import DEFAULT_CACHE_SIZE, Option
 from archivefs.registry import Settings
 from archivefs.tree import Tree
 
+PATIENCE_S = 0.5
+"""Opening that takes longer shows how far it has got."""
 FOLDER = "folder"
 """What a plain folder of archives is called where a format's name is expected."""
 
@@ -63,6 +66,7 @@ class Plan:
             cache=cache or ByteCache(limit),
             externals=self.externals,
             read_write=read_write,
+            index=self.settings.general.get("index", "off"),
             open_other=open_archive,
         )
 
@@ -77,7 +81,8 @@ class Plan:
         """One source as it is, several as directories of one tree; raises what the formats raise."""
         if read_write:
             self.check_writable()
-        opening = self.opening(cache=cache, read_write=read_write)
+        meter = Meter("opening", delay_s=PATIENCE_S)
+        opening = replace(self.opening(cache=cache, read_write=read_write), progress=meter)
         trees: list[Tree] = []
         try:
             for source in self.sources:
@@ -86,13 +91,16 @@ class Plan:
             for tree in trees:
                 tree.close()
             raise
+        finally:
+            meter.clear()
         if len(trees) == 1:
             return trees[0]
         return MountTree(zip(shown_names([source.path for source in self.sources]), trees, strict=True))
 
     def _open(self, source: Source, opening: Opening) -> Tree:
         if source.format is None:
-            return FolderTree(source.path, lambda path: self._opener(path, opening))
+            later = replace(opening, progress=no_progress)  # when the terminal is somebody else's
+            return FolderTree(source.path, lambda path: self._opener(path, later))
         return registry.open_as(source.format, source.path, self.settings.apply(opening, source.format))
 
     def _opener(self, path: str, opening: Opening) -> Opener | None:

@@ -52,6 +52,13 @@ OPEN_OPTIONS = (
         metavar="SIZE",
         default=DEFAULT_CACHE_SIZE,
     ),
+    _option(
+        "index",
+        "keep the tables of large archives in the user's cache folder, nowhere, or in a folder",
+        parse=options.index,
+        metavar="auto|off|PATH",
+        default="auto",
+    ),
 )
 """General options that also make sense where an archive is opened without being mounted."""
 

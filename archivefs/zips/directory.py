@@ -6,7 +6,7 @@ are only asked where the data begin, and ``check`` (in ``places.py``) refuses a 
 another member, into the directory or out of the file.
 
 Any thread may ask anything.  Nothing changes after opening but two tables that are made when first needed,
-each under the lock.
+each under the lock.  Where an index is kept (``index.py``), the arrays and the bytes may be mapped from there.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import NamedTuple
 from archivefs.errors import CorruptArchive, CorruptMember, UnreadableArchive
 from archivefs.zips import extra as extra_fields
 from archivefs.zips.endrecord import Layout, Problem, find_layout
+from archivefs.zips.index import ArchiveIndex, Bytes, IndexFolder
 from archivefs.zips.places import AES, FLAGS_ENCRYPTED, Place, Places
 from archivefs.zips.source import SourceFile
 
@@ -40,6 +41,7 @@ _LENGTHS = struct.Struct("<HHH")
 _SIZES = struct.Struct("<II")
 _STATUS = struct.Struct("<II4xI2xH")
 _ALL16, _ALL32 = 0xFFFF, 0xFFFFFFFF
+_PART = "directory"
 _LINK_TYPE = 0o12
 _UNIX_HOSTS = (3, 19)
 
@@ -56,7 +58,9 @@ class ZipLimits(NamedTuple):
 class ZipDirectory:
     """An opened zip."""
 
-    def __init__(self, source: SourceFile, layout: Layout, limits: ZipLimits) -> None:
+    def __init__(
+        self, source: SourceFile, layout: Layout, limits: ZipLimits, index: ArchiveIndex | None = None
+    ) -> None:
         self.source = source
         self.path = source.path
         self.fd = source.fd
@@ -66,7 +70,9 @@ class ZipDirectory:
         self.problems: list[Problem] = layout.problems[:MAX_PROBLEMS]
         self.cache_owner = ("zip", next(_owners))
         """What the keys of its entries in the shared cache begin with."""
-        self.records = b""
+        self.index = index
+        """Where tables of this archive are kept between mounts."""
+        self.records: Bytes = b""
         """The central directory as it is in the file."""
         self.positions = array("I")
         """Where each entry's record begins in ``records``."""
@@ -75,18 +81,27 @@ class ZipDirectory:
         self._by_name: array[int] | None = None
         self._verified: bytearray | None = None
         self._closed = False
-        self._parse(layout, limits)
+        if not self._recall(layout, limits):
+            self._parse(layout, limits)
         self._places = Places(self, self._offsets, layout.directory_start)
 
     @classmethod
-    def open(cls, path: str, *, limits: ZipLimits = ZipLimits(), fd: int | None = None) -> ZipDirectory:  # noqa: B008
+    def open(
+        cls,
+        path: str,
+        *,
+        limits: ZipLimits = ZipLimits(),  # noqa: B008
+        fd: int | None = None,
+        index: IndexFolder | None = None,
+    ) -> ZipDirectory:
         """Open the zip at *path*; raises UnreadableArchive (no zip, or the system says no) or CorruptArchive.
 
         *fd*, if given, is that file opened already; it is closed with the archive, or at once if this raises.
+        *index* is where what was parsed is kept for the next time.
         """
         source = SourceFile(path, fd=fd)
         try:
-            return cls(source, find_layout(source), limits)
+            return cls(source, find_layout(source), limits, index.of(source) if index else None)
         except CorruptMember as error:
             source.release()
             raise CorruptArchive(error.problem, archive=path) from error
@@ -256,6 +271,23 @@ class ZipDirectory:
 
     # -- parsing --
 
+    def _recall(self, layout: Layout, limits: ZipLimits) -> bool:
+        """Take what an earlier mount has kept, if there is anything."""
+        kept = self.index.load(_PART) if self.index else None
+        if kept is None:
+            return False
+        records, positions, offsets = kept.bytes("records"), kept.numbers("positions"), kept.numbers("offsets")
+        length = layout.directory_end - layout.directory_start
+        if len(records) != length or length > limits.max_directory_bytes or len(positions) > limits.max_entries:
+            return False
+        self.records, self.positions, self._offsets = records, positions, offsets
+        self._note_count(layout)
+        return True
+
+    def _keep(self) -> None:
+        if self.index and self.index.worth(len(self)):
+            self.index.save(_PART, {"records": self.records, "positions": self.positions, "offsets": self._offsets})
+
     def _parse(self, layout: Layout, limits: ZipLimits) -> None:
         length = layout.directory_end - layout.directory_start
         if length > limits.max_directory_bytes:
@@ -267,6 +299,7 @@ class ZipDirectory:
             raise CorruptArchive(problem, archive=self.path, advice="mend it with zip -FF")
         self._note_count(layout)
         self._place_offsets(layout.start)
+        self._keep()
 
     def _chain(self, max_entries: int) -> int:
         """Walk from record to record; gives how many bytes belong to records."""

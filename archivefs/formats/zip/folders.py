@@ -9,7 +9,8 @@ the shown names the first time anybody looks into it, and names that clash are t
   (in which ``unzip -p`` prints them); a number whose name is taken is left out;
 * ``.archivefs`` at the root is shown as ``^2Earchivefs``: the mount has a folder of that name.
 
-Any thread may ask; the lock guards the sorting.
+Any thread may ask; the lock guards the sorting.  The arrays may be mapped from an index (``zips/index.py``); what is
+put in order there stays in memory.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections.abc import Callable, Iterator
 from itertools import count, islice, pairwise
 
 from archivefs import names
+from archivefs.format import Progress, no_progress
 from archivefs.formats.zip.splitting import NONE, NameRules, Split
 from archivefs.zips.directory import ZipDirectory
 
@@ -41,11 +43,15 @@ _PLAIN = bytes(set(range(0x20, 0x7F)) - set(b"/^\\"))
 class Folders:
     """The folders of one archive."""
 
-    def __init__(self, directory: ZipDirectory, encoding: str = "utf-8") -> None:
+    def __init__(self, directory: ZipDirectory, encoding: str = "utf-8", progress: Progress = no_progress) -> None:
         self._directory = directory
-        self._rules = NameRules(directory, encoding)
-        self._split = Split(self._rules)
-        self._items = _grouped(self._split)
+        part = f"folders-{encoding}"
+        kept = directory.index.load(part) if directory.index else None
+        self._rules = NameRules(directory, encoding, kept)
+        self._split = Split(self._rules, kept, progress)
+        self._items = kept.numbers("items", changeable=True) if kept else _grouped(self._split)
+        if not kept:
+            self._keep(part)
         self._settled = bytearray(len(self._split.parents))
         self._overrides: dict[int, str] = {}
         """The names that were made up because of a clash, by ident."""
@@ -58,6 +64,13 @@ class Folders:
     def things(self) -> int:
         """How many things are listed, the root not counted."""
         return len(self._items)
+
+    def _keep(self, part: str) -> None:
+        """For the next mount: everything by folder, not yet put in order."""
+        index = self._directory.index
+        if index and index.worth(len(self._directory)):
+            flags = array("B", [self._rules.backslashes, self._rules.unicode_paths])
+            index.save(part, {**self._split.tables(), "items": self._items, "flags": flags})
 
     # -- asking --
 

@@ -13,9 +13,11 @@ import zlib
 from array import array
 
 from archivefs.errors import UnreadableArchive
+from archivefs.format import Progress, no_progress
 from archivefs.names import splits_at_backslash
 from archivefs.zips import extra
 from archivefs.zips.directory import ZipDirectory
+from archivefs.zips.index import Sections
 
 NONE = 0xFFFFFFFF
 """In an array of entries or folders: there is none."""
@@ -26,20 +28,26 @@ _U16 = struct.Struct("<H")
 _U32 = struct.Struct("<I")
 _UTF8_FLAG = 0x08
 """Bit 11, in the upper byte of the flags."""
+_PROGRESS_STEP = 1 << 15
+_TABLES = ("parents", "places", "lengths", "prefixes", "utf8", "entries", "folder_of")
 _DOS_HOSTS = frozenset({0, 6, 10, 11, 14})
 
 
 class NameRules:
     """Where an entry's name stands, what its last piece is, and how it is encoded."""
 
-    def __init__(self, directory: ZipDirectory, encoding: str) -> None:
+    def __init__(self, directory: ZipDirectory, encoding: str, kept: Sections | None = None) -> None:
         self.directory = directory
         self.encoding = encoding
         self.one_encoding = encoding == "utf-8"
         """Then names with and without the UTF-8 flag mean the same."""
-        self.backslashes = b"\\" in directory.records and splits_at_backslash(encoding)
+        self.backslashes = False
         self.unicode_paths = False
         """Was there an entry whose name stands in an extra field?  Known after the first pass."""
+        if kept:
+            self.backslashes, self.unicode_paths = map(bool, kept.numbers("flags"))
+        elif splits_at_backslash(encoding):
+            self.backslashes = directory.records.find(b"\\") >= 0
 
     def span(self, entry: int) -> tuple[int, int, bool]:
         """Where the name stands in the directory's bytes, and whether it says that it is UTF-8."""
@@ -55,7 +63,7 @@ class NameRules:
         if better is None:
             return start, end, False
         self.unicode_paths = True
-        start = directory.records.index(better, end)
+        start = directory.records.find(better, end)
         return start, start + len(better), True
 
     def leaf(self, entry: int) -> tuple[bytes, bool]:
@@ -94,27 +102,37 @@ def unicode_path(name: bytes, extra_block: bytes) -> bytes | None:
 class Split:
     """The folders of an archive as arrays: folder 0 is the root."""
 
-    def __init__(self, rules: NameRules) -> None:
+    def __init__(self, rules: NameRules, kept: Sections | None = None, progress: Progress = no_progress) -> None:
         self.parents = array("I", [0])
         self.places = array("I", [0])
         """Where a folder's own name stands in the directory's bytes."""
         self.lengths = array("H", [0])
         self.prefixes = array("I", [0])
         """How many bytes of a name come before what is in the folder."""
-        self.utf8 = bytearray(1)
+        self.utf8 = array("B", [0])
         self.entries = array("I", [NONE])
         """The entry that stands for a folder itself, or NONE."""
         self.folder_of = array("I")
         """For each entry its folder, or NONE if it stands for a folder."""
-        self._fill(rules)
+        if kept:
+            for name in _TABLES:
+                setattr(self, name, kept.numbers(name))
+        else:
+            self._fill(rules, progress)
 
-    def _fill(self, rules: NameRules) -> None:
+    def tables(self) -> dict[str, array[int]]:
+        """What is to be kept."""
+        return {name: getattr(self, name) for name in _TABLES}
+
+    def _fill(self, rules: NameRules, progress: Progress) -> None:
         records, positions = rules.directory.records, rules.directory.positions
         maker = _FolderMaker(self, rules)
         known = maker.known.get
         add, unpack = self.folder_of.append, _U16.unpack_from
         simple, one_encoding = not rules.backslashes, rules.one_encoding
         for entry, place in enumerate(positions):
+            if not entry % _PROGRESS_STEP:
+                progress(entry, len(positions))
             name = records[place + 46 : place + 46 + unpack(records, place + 28)[0]]
             cut = name.rfind(b"/") + 1
             folder = None

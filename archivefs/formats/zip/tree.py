@@ -25,6 +25,7 @@ from archivefs.formats.zip.folders import Folders
 from archivefs.tree import Attributes, Directory, Entry, File, Kind, Node, Reader, Symlink, Tree, Usage
 from archivefs.zips.codecs import METHOD_NAMES, STORED
 from archivefs.zips.directory import MAX_SIZE, ZipDirectory
+from archivefs.zips.index import IndexFolder
 from archivefs.zips.members import attributes_of, open_member, read_member
 
 LOG = logging.getLogger(__name__)
@@ -42,9 +43,9 @@ class ZipTree(Tree):
     def __init__(self, path: str, opening: Opening) -> None:
         self.encoding: str = opening.options.get("encoding") or "utf-8"
         self.cache = opening.cache
-        self.directory = ZipDirectory.open(path)
+        self.directory = ZipDirectory.open(path, index=IndexFolder.chosen(opening.index))
         try:
-            self.folders = Folders(self.directory, self.encoding)
+            self.folders = Folders(self.directory, self.encoding, opening.progress)
         except BaseException:
             self.directory.close()
             raise
