@@ -39,6 +39,7 @@ from archivefs.fuse.control import CONTROL_NAME, ControlTree
 from archivefs.fuse.errnos import EXPECTED, to_errno
 from archivefs.fuse.handles import Directories, OpenFiles
 from archivefs.fuse.options import MountOptions
+from archivefs.fuse.probes import MissingProbes, is_probe
 from archivefs.fuse.problems import ProblemLog
 from archivefs.readers import BytesReader
 from archivefs.tree import Attributes, Directory, Entry, File, Kind, Node, Reader, Symlink, Tree, Usage, is_root
@@ -104,6 +105,7 @@ class Driver:
         """Modes that were set by chmod, by inode."""
         self._versions: dict[int, tuple[int, float]] = {}
         self._logged: dict[str, float] = {}
+        self._missing = MissingProbes()
         self._main = self.root.tree
         self._last_base: tuple[Tree, int] = (self._main, 0)
         """Most questions are about the tree that the last one was about."""
@@ -219,7 +221,19 @@ class Driver:
             control = self.control_of(directory)
             if control is not None:
                 return control.root()
+        if is_probe(name) and not self.options.read_write and not isinstance(directory.tree, ControlTree):
+            return self._probed(directory, name)
         return directory.child(name)
+
+    def _probed(self, directory: Directory, name: str) -> Node:
+        if self._missing.has(directory, name):
+            raise NotFound(member=name)
+        generation = self._missing.generation(directory.tree)
+        try:
+            return directory.child(name)
+        except NotFound:
+            self._missing.add(directory, name, generation=generation)
+            raise
 
     def resolve(self, parts: Sequence[str]) -> Node:
         """The node at a path from the root of the mount."""
