@@ -227,3 +227,18 @@ def test_the_first_of_a_million_names_comes_at_once(many: Path, tmp_path: Path, 
         first_names(folder, 50_000)
         assert resident(mount.process.pid) - before < 16 << 20
         assert (folder / "0999999").read_bytes() == b""
+
+
+def test_the_second_mount_uses_what_the_first_has_kept(tmp_path: Path, transport: str) -> None:
+    (tmp_path / "archives").mkdir()
+    archive = write_tree(tmp_path / "archives" / "archive.zip")
+    index = tmp_path / "index"
+    seen = []
+    for _ in range(2):
+        with mounted(archive, at=tmp_path / "mnt", transport=transport, options=f"index={index}") as mount:
+            seen.append(run("ls", "-lR", mount.path))
+        kept = {path: path.stat().st_ino for path in index.iterdir()}
+        seen.append(str(sorted(kept.items())))
+    assert seen[:2] == seen[2:]
+    assert len(kept) == 2
+    assert [path.name for path in (tmp_path / "archives").iterdir()] == ["archive.zip"]

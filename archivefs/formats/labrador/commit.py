@@ -127,7 +127,7 @@ class _Successor:
         """Check what was written to *path*, announce it in the journal, and lock it."""
         editor = self._editor
         self._tree = tree = editor.base.reopened(path)
-        if tree.manifest.data != self._site.manifest():
+        if tree.manifest.data[:] != self._site.manifest():
             raise CorruptArchive("the new archive has another manifest than it should have", archive=path)
         self._site.check(tree.directory, self._progress)
         _check_still_ours(editor)

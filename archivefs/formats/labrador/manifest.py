@@ -5,6 +5,7 @@ Records are numbered by directory and then by lower-cased key; those that cannot
 others: their content may still be that of a record which is shown.  Directories are numbered from 0, the root, and
 are one where their decoded names are.
 
+Where an index is kept (``zips/index.py``), bytes and arrays may be mapped from there.
 A Manifest never changes once it is made, so any thread may ask it.
 """
 
@@ -20,12 +21,23 @@ from itertools import accumulate
 from archivefs.errors import LimitExceeded
 from archivefs.formats.labrador.keys import decoded_name
 from archivefs.formats.labrador.keyvalue import KEY, LINE
+from archivefs.zips.index import Bytes, Saved, Sections
 
 ROOT = 0
 
 RECORDS_ALLOWANCE, RECORD_BYTES = 100_000, 64
 """A record with a digest takes more than 64 bytes: a long text with many more records is an attack on memory."""
 DIRECTORIES_ALLOWANCE, DIRECTORY_BYTES = 100_000, 32
+
+_TABLES = (
+    "_starts",
+    "_files",
+    "_parents",
+    "_components",
+    "_component_lengths",
+    "_children",
+    "_first_children",
+)
 
 _VALUE = re.compile(rb" +([0-9A-Fa-f]{64}) *(?:\r?\n|\Z)")
 # What may be shown: components of the 65 safe characters, none empty, none "." or "..".
@@ -38,7 +50,7 @@ class Manifest:
     """The records and directories of one archive."""
 
     def __init__(self, data: bytes, *, archive: str = "") -> None:
-        self.data = data
+        self.data: Bytes = data
         self.archive = archive
         builder = _Builder(data, archive)
         builder.read_records()
@@ -54,6 +66,21 @@ class Manifest:
         self._component_lengths = builder.component_lengths
         self._children, self._first_children = builder.children()
 
+    @classmethod
+    def recalled(cls, kept: Sections, *, archive: str) -> Manifest:
+        """The manifest whose ``tables`` were kept."""
+        manifest = cls.__new__(cls)
+        manifest.data, manifest.archive = kept.bytes("data"), archive
+        manifest.shown, manifest.repeated = kept.numbers("counts")
+        for name in _TABLES:
+            setattr(manifest, name, kept.numbers(name))
+        return manifest
+
+    def tables(self) -> dict[str, Saved]:
+        """What is to be kept for the next mount."""
+        tables: dict[str, Saved] = {name: getattr(self, name) for name in _TABLES}
+        return {"data": self.data, "counts": array("Q", [self.shown, self.repeated]), **tables}
+
     def __len__(self) -> int:
         """How many records there are, those that are not shown included."""
         return len(self._starts)
@@ -63,28 +90,28 @@ class Manifest:
     def key(self, record: int) -> str:
         """The key as it is written."""
         start = self._starts[record]
-        return self.data[start : self.data.index(b" ", start)].decode("ascii")
+        return self.data[start : self.data.find(b" ", start)].decode("ascii")
 
     def lower_key(self, record: int) -> bytes:
         """The key in lower case."""
         start = self._starts[record]
-        return self.data[start : self.data.index(b" ", start)].lower()
+        return self.data[start : self.data.find(b" ", start)].lower()
 
     def name(self, record: int) -> str:
         """The last component of the key, in lower case."""
         start = self._starts[record]
-        end = self.data.index(b" ", start)
+        end = self.data.find(b" ", start)
         slash = self.data.rfind(b"/", start, end)
         return self.data[start if slash < 0 else slash + 1 : end].lower().decode("ascii")
 
     def digest(self, record: int) -> str | None:
         """The digest in lower case, or None if what stands there is none."""
-        found = _VALUE.match(self.data, self.data.index(b" ", self._starts[record]))
+        found = _VALUE.match(self.data, self.data.find(b" ", self._starts[record]))
         return found[1].lower().decode("ascii") if found else None
 
     def value(self, record: int) -> str:
         """What stands where the digest should be, as it is written."""
-        start = self.data.index(b" ", self._starts[record])
+        start = self.data.find(b" ", self._starts[record])
         end = self.data.find(b"\n", start)
         return self.data[start : len(self.data) if end < 0 else end].strip(b" \r").decode("ascii")
 

@@ -42,10 +42,12 @@ from archivefs.tree import (
     Usage,
 )
 from archivefs.zips.directory import MAX_SIZE, ZipDirectory
+from archivefs.zips.index import IndexFolder
 
 LARGE_DIRECTORY = 256
 """From this many children on the names are kept for good: to make them again at each look-up would be slow."""
 MAX_XATTR_BYTES = 65536
+_PART = "manifest"
 _SAFE_IN_PATHS = "/~!$&'()*+,;=:@"
 
 
@@ -63,10 +65,10 @@ class LabradorTree(Tree):
         self._large: dict[int, Names] = {}
         self._usage: Usage | None = None
         self._externals: list[External] = []
-        self._directory = self.directory = ZipDirectory.open(path)
+        self._directory = self.directory = ZipDirectory.open(path, index=IndexFolder.chosen(opening.index))
         try:
             self.container = Container(self._directory)
-            self.manifest = Manifest(self.container.manifest(), archive=path)
+            self.manifest = open_manifest(self.container)
             self.contents = Contents(self.container, self.manifest)
             self.types = self.container.types()
             for external in opening.externals:
@@ -99,7 +101,7 @@ class LabradorTree(Tree):
     def extras(self) -> Mapping[str, Callable[[], Reader]]:
         mtime_ns = self.container.mtime_ns
         extras: dict[str, Callable[[], Reader]] = {
-            "manifest": lambda: BytesReader(self.manifest.data, mtime_ns=mtime_ns),
+            "manifest": lambda: BytesReader(self.manifest.data[:], mtime_ns=mtime_ns),
         }
         member = self.container.find_special(EXTMIME)
         if member is not None:
@@ -339,6 +341,18 @@ class SiteFile(File):
 
     def open(self) -> Reader:
         return self.tree.open_record(self.record)
+
+
+def open_manifest(container: Container) -> Manifest:
+    """The archive's manifest, from the index where it is kept there; raises CorruptArchive and LimitExceeded."""
+    directory = container.directory
+    kept = directory.index.load(_PART) if directory.index else None
+    if kept:
+        return Manifest.recalled(kept, archive=directory.path)
+    manifest = Manifest(container.manifest(), archive=directory.path)
+    if directory.index and directory.index.worth(len(manifest)):
+        directory.index.save(_PART, manifest.tables())
+    return manifest
 
 
 def _closing(inner: Reader, make: Callable[[], Reader]) -> Reader:
