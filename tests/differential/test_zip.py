@@ -131,6 +131,7 @@ class TestInfoZip:
         tree.close()
 
     def test_zip_writing_to_a_pipe(self, site: Path) -> None:
+        (site / "link").unlink()  # zip refuses to store into a pipe where the link happens to come first
         path = site.parent / "piped.zip"
         done = subprocess.run(
             ["zip", "-q", "-r", "-y", "-", "."], cwd=site, check=True, timeout=60, capture_output=True
