@@ -8,7 +8,6 @@ Threading: everything may be called from any thread; the table of loaded formats
 
 from __future__ import annotations
 
-import difflib
 import logging
 import os
 import stat
@@ -67,6 +66,8 @@ def format_named(name: str) -> Format:
     for plugin in broken():
         if plugin.name == name:
             raise UnknownFormat(str(plugin))
+    import difflib  # only for who has mistyped
+
     near = difflib.get_close_matches(name, sorted(formats()), n=1, cutoff=0.5)
     advice = f"did you mean {near[0]}?" if near else f"there are: {_listed(formats())}"
     raise UnknownFormat(f"no format is called {name!r}", advice=advice)
