@@ -1,39 +1,7 @@
-"""What the installed commands call, and ``python -m archivefs``.
-
-It imports nothing at first, so that Ctrl-C while the rest is loaded ends the command as at any other time:
-with one line and exit code 130, not with a traceback out of some import.
-"""
+"""``python -m archivefs`` is ``archivefs``."""
 
 import sys
 
-INTERRUPTED = 130
+from archivefs.cli import main
 
-
-def main() -> int:
-    """``archivefs``; gives the exit code."""
-    try:
-        from archivefs.cli import main as command
-
-        return command()
-    except KeyboardInterrupt:
-        return _interrupted()
-
-
-def mount_helper() -> int:
-    """``mount.archivefs``; gives the exit code."""
-    try:
-        from archivefs.cli.mount_helper import main as command
-
-        return command()
-    except KeyboardInterrupt:
-        return _interrupted()
-
-
-def _interrupted() -> int:
-    if sys.stderr is not None:
-        sys.stderr.write("archivefs: interrupted\n")
-    return INTERRUPTED
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+sys.exit(main())

@@ -41,12 +41,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             subprocess.run(["fusermount3", "-uz", point], check=False)
 
 
-def environment(home: Path) -> dict[str, str]:
-    """What decides how things are printed; *home* is the user's home folder."""
-    others = {name: value for name, value in os.environ.items() if name != "XDG_CONFIG_HOME"}
+def environment() -> dict[str, str]:
+    """What decides how things are printed."""
     return {
-        **others,
-        "HOME": str(home),
+        **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "LC_ALL": "C.UTF-8",
         "COLUMNS": "100",
@@ -62,7 +60,7 @@ def _marked(session: Session):
 
 @pytest.mark.parametrize("session", [_marked(session) for session in SESSIONS])
 def test_the_readme_prints_what_it_shows(session: Session, folder: Path) -> None:
-    printed = consoles.run(session, folder, environment(folder))
+    printed = consoles.run(session, folder, environment())
     problems = [consoles.differs(step, text) for step, text in zip(session.steps, printed, strict=True)]
     assert "".join(problems) == ""
 
@@ -209,8 +207,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         write_all(Path(folder))
         for session in SESSIONS:
-            outputs = consoles.run(session, Path(folder), environment(Path(folder)))
-            for step, printed in zip(session.steps, outputs, strict=True):
+            for step, printed in zip(session.steps, consoles.run(session, Path(folder), environment()), strict=True):
                 text = consoles.corrected(text, step, printed)
     README.write_text(text, encoding="utf-8")
 

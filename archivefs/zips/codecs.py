@@ -14,7 +14,7 @@ import struct
 import sys
 from abc import ABC, abstractmethod
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from archivefs.errors import CorruptMember, LimitExceeded, MissingLibrary
 from archivefs.zips.inflating import RAW, copied_library
@@ -68,6 +68,17 @@ class Packed:
         return Packed(self.source, self.position, self.end)
 
 
+class Point(NamedTuple):
+    """Where inflating can begin again."""
+
+    packed: int
+    """The place of the next whole byte in the file."""
+    bits: int
+    """How many bits of the byte before are still to come."""
+    window: bytes
+    """The plain bytes before, as many as can be referred to."""
+
+
 class Decoder(ABC):
     """Plain bytes out of packed ones."""
 
@@ -83,6 +94,10 @@ class Decoder(ABC):
 
     def copy(self) -> Decoder | None:
         """Another decoder in the same state, where the library can do that."""
+        return None
+
+    def point(self) -> Point | None:
+        """Where it stands, if a decoder can begin there and that is to be noted now."""
         return None
 
 

@@ -29,7 +29,7 @@ import time
 import zlib
 from array import array
 from collections.abc import Iterator, Mapping
-from typing import Any, Union, cast
+from typing import Any, NamedTuple, Union, cast
 
 from archivefs.errors import ArchiveError, quoted
 from archivefs.zips.source import SourceFile
@@ -53,6 +53,7 @@ _CHECKED_AT_ONCE = 1 << 20
 _SCRATCH = ".new-"
 _SCRATCH_AGE_S = 3600
 _SUFFIX = ".index"
+_UNBELIEVABLE = (OSError, ValueError, KeyError, TypeError, OverflowError)
 _READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 Bytes = bytes | mmap.mmap
@@ -127,30 +128,42 @@ class ArchiveIndex:
 
     def load(self, part: str) -> Sections | None:
         """The sections of a part, if they can be believed."""
+        fd = self._opened(part, _READING)
+        try:
+            return self._believed(fd, part) if fd is not None else None
+        except _UNBELIEVABLE as error:
+            self._not_used(part, error)
+            return None
+        finally:
+            if fd is not None:
+                os.close(fd)
+
+    def _opened(self, part: str, flags: int) -> int | None:
         try:
             with self.folder.opened() as folder:
-                fd = os.open(self._file(part), _READING, dir_fd=folder)
-            try:
-                return self._believed(fd, part)
-            finally:
-                os.close(fd)
+                return os.open(self._file(part), flags, dir_fd=folder)
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
-            LOG.debug("index %s not used: %s", self._file(part), error)
+        except OSError as error:
+            self._not_used(part, error)
             return None
+
+    def _not_used(self, part: str, error: Exception) -> None:
+        LOG.debug("index %s not used: %s", self._file(part), error)
 
     def _believed(self, fd: int, part: str) -> Sections:
         """Raises OSError or ValueError if there is anything wrong with the file."""
-        status = os.fstat(fd)
-        _demand_ours(status, regular=True)
+        description, base = self._believed_header(fd, part)
+        sections = Sections(fd, description["sections"], base=base, size=os.fstat(fd).st_size)
+        _touch(fd)
+        return sections
+
+    def _believed_header(self, fd: int, part: str) -> tuple[dict[str, Any], int]:
+        _demand_ours(os.fstat(fd), regular=True)
         description, base = _description(fd)
         if (description["key"], description["part"]) != (self._key, part):
             raise ValueError("made of another archive")
-        sections = Sections(fd, description["sections"], base=base, size=status.st_size)
-        with contextlib.suppress(OSError):
-            os.utime(fd)  # used just now: the last to be thrown out
-        return sections
+        return description, base
 
     def save(self, part: str, sections: Mapping[str, Saved]) -> None:
         """Keep the sections of a part in place of what was kept before; where that fails, nothing is lost."""
@@ -164,8 +177,62 @@ class ArchiveIndex:
         except OSError as error:
             LOG.debug("index %s not kept: %s", self._file(part), error)
 
+    # -- parts that grow --
+
+    def writable(self) -> bool:
+        """Can anything be kept, as far as one can see?"""
+        try:
+            with self.folder.opened(create=True) as folder:
+                return os.access(".", os.W_OK, dir_fd=folder)
+        except OSError:
+            return False
+
+    def open_grown(self, part: str, about: list[int]) -> Grown | None:
+        """A part that ``create_grown`` has made, with the same *about*; None if it cannot be believed."""
+        fd = self._opened(part, _READING | os.O_RDWR)
+        if fd is None:
+            return None
+        try:
+            description, base = self._believed_header(fd, part)
+            if description["about"] != about:
+                raise ValueError("made of another member")
+            _touch(fd)
+            return Grown(fd, base, zlib.crc32(_exactly(fd, base, 0)))
+        except _UNBELIEVABLE as error:
+            os.close(fd)
+            self._not_used(part, error)
+            return None
+
+    def create_grown(self, part: str, about: list[int]) -> Grown:
+        """A new part in place of what was kept before, with nothing but a header; raises OSError."""
+        head = _header({"key": self._key, "part": part, "about": about})
+        with self.folder.opened(create=True) as folder, scratch_file(folder) as (fd, name):
+            write_all(fd, head)
+            os.rename(name, self._file(part), src_dir_fd=folder, dst_dir_fd=folder)
+            return Grown(os.dup(fd), len(head), zlib.crc32(head))
+
+    def make_room(self, size: int) -> None:
+        """For *size* more bytes in parts that grow; raises OSError."""
+        with self.folder.opened() as folder:
+            self.folder.make_room(folder, size)
+
+    def remove(self, part: str) -> None:
+        """Throw a part away."""
+        with contextlib.suppress(OSError), self.folder.opened() as folder:
+            os.unlink(self._file(part), dir_fd=folder)
+
     def _file(self, part: str) -> str:
         return f"{self._name}.{part}{_SUFFIX}"
+
+
+class Grown(NamedTuple):
+    """A part that grows: what follows its header is for whoever has made it to write and to check."""
+
+    fd: int
+    base: int
+    """Where its content begins."""
+    crc: int
+    """Of the header."""
 
 
 class Sections:
@@ -267,6 +334,12 @@ def _make(path: str) -> None:
             os.mkdir(folder, 0o700)
 
 
+def _touch(fd: int) -> None:
+    """Used just now: the last to be thrown out."""
+    with contextlib.suppress(OSError):
+        os.utime(fd)
+
+
 def _demand_ours(status: os.stat_result, *, regular: bool = False) -> None:
     if status.st_uid != os.geteuid() or status.st_mode & 0o022:
         raise PermissionError("another user may change it")
@@ -323,10 +396,14 @@ def _laid_out(key: list[Any], part: str, sections: Mapping[str, Saved]) -> tuple
         described[name] = [getattr(data, "typecode", "B"), at, len(view), zlib.crc32(view)]
         pieces += [view, memoryview(bytes(-len(view) % _PAGE))]
         at += _whole_pages(len(view))
-    text = json.dumps({"key": key, "part": part, "byteorder": sys.byteorder, "sections": described}).encode()
-    head = _HEAD.pack(_MAGIC, _VERSION, zlib.crc32(text), len(text)) + text
-    head = head.ljust(_whole_pages(len(head)), b"\0")
+    head = _header({"key": key, "part": part, "sections": described})
     return len(head) + at, [memoryview(head), *pieces]
+
+
+def _header(description: Mapping[str, Any]) -> bytes:
+    text = json.dumps({**description, "byteorder": sys.byteorder}).encode()
+    head = _HEAD.pack(_MAGIC, _VERSION, zlib.crc32(text), len(text)) + text
+    return head.ljust(_whole_pages(len(head)), b"\0")
 
 
 def _whole_pages(size: int) -> int:

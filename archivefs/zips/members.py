@@ -4,7 +4,8 @@ Used by every format that is a zip.  Which reader a member gets:
 
 * up to ``SMALL_MEMBER`` bytes: unpacked whole, checked, and kept in the shared cache;
 * stored and larger: read where it lies, with a CRC that runs along;
-* compressed and larger: through a window over a stream, with checkpoints in the shared cache.
+* compressed and larger: through a window over a stream, with checkpoints in the shared cache, or in the index
+  (``savedpoints.py``) for those that are deflated and large.
 
 Whatever the way, the last byte of a member is handed out only after the CRC of the whole was found right:
 the kernel never asks for more than the size, so a check at the end of the file would never run.  Any thread
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from archivefs.caches import ByteCache
 from archivefs.errors import LimitExceeded
@@ -26,9 +28,14 @@ from archivefs.zips.directory import Place, ZipDirectory
 from archivefs.zips.inflating import crc32, inflated
 from archivefs.zips.streams import MemberStream
 
+if TYPE_CHECKING:  # it loads ctypes
+    from archivefs.zips.savedpoints import SavedPoints
+
 SMALL_MEMBER = 1 << 20
 SMALL_STORED = 128 << 10
 """A stored member above this is not worth keeping: it can be read where it lies."""
+SAVED_MEMBER = 8 << 20
+"""From this size on, points where a deflated member can be entered are kept between mounts."""
 STREAM_BYTES = 1 << 18
 CATCH_UP_BYTES = 4 << 20
 """How far a read may be ahead of the running CRC to take it along."""
@@ -45,13 +52,32 @@ def open_member(directory: ZipDirectory, i: int, cache: ByteCache) -> Reader:
         return _SmallReader(directory, i, place, cache)
     if stored:
         return _StoredReader(directory, i, place, cache)
+    return _large_reader(directory, i, place, cache)
+
+
+def _large_reader(directory: ZipDirectory, i: int, place: Place, cache: ByteCache) -> Reader:
+    attributes = attributes_of(directory, i)
     directory.source.hold()
-    return WindowReader(
-        lambda: MemberStream(directory, i, place),
-        attributes_of(directory, i),
-        points=Checkpoints(cache, (directory.cache_owner, i), place.size),
-        release=directory.source.release,
-    )
+    saved = _saved_points(directory, i, place)
+    if saved is None:
+        points = Checkpoints(cache, (directory.cache_owner, i), place.size)
+        begin = lambda: MemberStream(directory, i, place)  # noqa: E731
+        return WindowReader(begin, attributes, points=points, release=directory.source.release)
+
+    def release() -> None:
+        saved.close()
+        directory.source.release()
+
+    return WindowReader(saved.begin, attributes, points=saved, release=release)
+
+
+def _saved_points(directory: ZipDirectory, i: int, place: Place) -> SavedPoints | None:
+    """Where points of the member are kept between mounts, if they are."""
+    if directory.index is None or place.method != DEFLATED or place.size < SAVED_MEMBER:
+        return None
+    from archivefs.zips.savedpoints import SavedPoints
+
+    return SavedPoints.of(directory, i, place)
 
 
 def read_member(directory: ZipDirectory, i: int, cache: ByteCache, *, limit: int) -> bytes:

@@ -1,4 +1,4 @@
-"""MemberStream: the content of one member from its beginning, checked on the way.
+"""MemberStream: the content of one member in order, checked on the way.
 
 Used by ``members.py``.  A stream belongs to one thread at a time; a copy of it is independent.
 """
@@ -6,7 +6,7 @@ Used by ``members.py``.  A stream belongs to one thread at a time; a copy of it 
 from __future__ import annotations
 
 from archivefs.errors import ArchiveError, CorruptMember
-from archivefs.zips.codecs import Packed, open_decoder
+from archivefs.zips.codecs import Decoder, Packed, Point, open_decoder
 from archivefs.zips.directory import Place, ZipDirectory
 from archivefs.zips.inflating import crc32
 
@@ -18,20 +18,34 @@ class MemberStream:
 
     __slots__ = ("_decoder", "_directory", "_i", "_place", "crc", "position")
 
-    def __init__(self, directory: ZipDirectory, i: int, place: Place | None = None) -> None:
+    def __init__(
+        self,
+        directory: ZipDirectory,
+        i: int,
+        place: Place | None = None,
+        *,
+        decoder: Decoder | None = None,
+        position: int = 0,
+        crc: int = 0,
+    ) -> None:
+        """*decoder*, if given, stands at *position*; *crc* is that of everything before."""
         self._directory = directory
         self._i = i
         self._place = place = place or directory.locate(i)
-        self.position = 0
-        self.crc = 0
-        packed = Packed(directory.source, place.start, place.start + place.packed)
-        ends_marked = bool(place.flags & _LZMA_END_MARKED)
+        self.position = position
+        self.crc = crc
         try:
-            self._decoder = open_decoder(place.method, packed, size=place.size, ends_marked=ends_marked)
+            self._decoder = decoder or self._decoder_from_beginning()
             if place.size == 0:
                 self._check_end()
         except ArchiveError as error:
             raise self._named(error) from error
+
+    def _decoder_from_beginning(self) -> Decoder:
+        place = self._place
+        packed = Packed(self._directory.source, place.start, place.start + place.packed)
+        ends_marked = bool(place.flags & _LZMA_END_MARKED)
+        return open_decoder(place.method, packed, size=place.size, ends_marked=ends_marked)
 
     @property
     def weight(self) -> int:
@@ -60,10 +74,13 @@ class MemberStream:
         decoder = self._decoder.copy()
         if decoder is None:
             return None
-        twin = MemberStream.__new__(MemberStream)
-        twin._directory, twin._i, twin._place, twin._decoder = self._directory, self._i, self._place, decoder
-        twin.position, twin.crc = self.position, self.crc
-        return twin
+        return MemberStream(
+            self._directory, self._i, self._place, decoder=decoder, position=self.position, crc=self.crc
+        )
+
+    def point(self) -> Point | None:
+        """Where its decoder stands, if that is to be noted now."""
+        return self._decoder.point()
 
     def _check_end(self) -> None:
         if self._decoder.read(1):
