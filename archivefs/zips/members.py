@@ -2,7 +2,7 @@
 
 Used by every format that is a zip.  Which reader a member gets:
 
-* up to ``SMALL_MEMBER`` bytes: unpacked whole, checked, and kept in the shared cache;
+* up to ``SMALL_MEMBER`` bytes: unpacked whole, checked, and kept in the shared cache while it is read in parts;
 * stored and larger: read where it lies, with a CRC that runs along;
 * compressed and larger: through a window over a stream, with checkpoints in the shared cache, or in the index
   (``savedpoints.py``) for those that are deflated and large.
@@ -116,7 +116,11 @@ def _unpacked(directory: ZipDirectory, i: int, place: Place) -> bytes:
 
 
 class _SmallReader(Reader):
-    """A member that is unpacked whole.  Holds nothing: the cache bounds what a thousand open files take."""
+    """A member that is unpacked whole.  Holds nothing: the cache bounds what a thousand open files take.
+
+    Who takes all of it at once will hardly ask again, for the kernel keeps what it was given: only what is read in
+    parts goes into the cache.
+    """
 
     def __init__(self, directory: ZipDirectory, i: int, place: Place, cache: ByteCache) -> None:
         self._directory = directory
@@ -126,7 +130,12 @@ class _SmallReader(Reader):
         directory.source.hold()
 
     def read_at(self, offset: int, size: int) -> bytes:
-        data = self._cache.bytes_for(_whole_key(self._directory, self._i), self._load)
+        key = _whole_key(self._directory, self._i)
+        data: bytes | None = self._cache.get(key)
+        if data is None:
+            data = _unpacked(self._directory, self._i, self._place)
+            if offset or size < len(data):
+                self._cache.put(key, data, len(data))
         return data if offset == 0 and size >= len(data) else data[offset : offset + size]
 
     def attributes(self) -> Attributes:
@@ -134,9 +143,6 @@ class _SmallReader(Reader):
 
     def close(self) -> None:
         self._directory.source.release()
-
-    def _load(self) -> bytes:
-        return _unpacked(self._directory, self._i, self._place)
 
 
 class _StoredReader(Reader):
