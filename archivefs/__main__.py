@@ -1,7 +1,39 @@
-"""``python -m archivefs`` is ``archivefs``."""
+"""What the installed commands call, and ``python -m archivefs``.
+
+It imports nothing at first, so that Ctrl-C while the rest is loaded ends the command as at any other time:
+with one line and exit code 130, not with a traceback out of some import.
+"""
 
 import sys
 
-from archivefs.cli import main
+INTERRUPTED = 130
 
-sys.exit(main())
+
+def main() -> int:
+    """``archivefs``; gives the exit code."""
+    try:
+        from archivefs.cli import main as command
+
+        return command()
+    except KeyboardInterrupt:
+        return _interrupted()
+
+
+def mount_helper() -> int:
+    """``mount.archivefs``; gives the exit code."""
+    try:
+        from archivefs.cli.mount_helper import main as command
+
+        return command()
+    except KeyboardInterrupt:
+        return _interrupted()
+
+
+def _interrupted() -> int:
+    if sys.stderr is not None:
+        sys.stderr.write("archivefs: interrupted\n")
+    return INTERRUPTED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

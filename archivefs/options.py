@@ -7,7 +7,6 @@ nearest known one.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -69,6 +68,8 @@ def split(text: str) -> list[str]:
 
 def unknown(name: str, known: Iterable[str]) -> UnknownOption:
     """The error for an option nobody knows, naming the nearest one."""
+    import difflib  # only for who has mistyped
+
     near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.5)
     advice = f"did you mean {near[0]}?" if near else "see --help for those that exist"
     return UnknownOption(f"unknown option {name!r}", advice=advice)

@@ -8,13 +8,12 @@ Threading: everything may be called from any thread; the table of loaded formats
 
 from __future__ import annotations
 
-import difflib
 import logging
 import os
 import stat
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, NamedTuple
 
@@ -67,6 +66,8 @@ def format_named(name: str) -> Format:
     for plugin in broken():
         if plugin.name == name:
             raise UnknownFormat(str(plugin))
+    import difflib  # only for who has mistyped
+
     near = difflib.get_close_matches(name, sorted(formats()), n=1, cutoff=0.5)
     advice = f"did you mean {near[0]}?" if near else f"there are: {_listed(formats())}"
     raise UnknownFormat(f"no format is called {name!r}", advice=advice)
@@ -202,22 +203,33 @@ class Settings:
     """The values of the general options, with defaults."""
     words: Sequence[str] = ()
     """What is left for the formats."""
+    defaults: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Words of a format's own options, by its name, that count where ``words`` has none of that option."""
 
     def of(self, format: Format) -> dict[str, Any]:
         """The values of *format*'s own options, with defaults; raises BadOption."""
         names = {option.name for option in format.options}
-        return options.parse([_text(word) for word in self.words if _name(word) in names], format.options)
+        given = [word for word in self.words if _name(word) in names]
+        taken = {_name(word) for word in given}
+        before = [word for word in self.defaults.get(format.name, ()) if _name(word) not in taken]
+        return options.parse([_text(word) for word in (*before, *given)], format.options)
 
     def apply(self, opening: Opening, format: Format) -> Opening:
         """*opening* with the options of *format* put in."""
         return replace(opening, options=self.of(format))
 
 
-def settle(texts: Iterable[str], *, chosen: Iterable[Format], general: Sequence[Option] = ()) -> Settings:
+def settle(
+    texts: Iterable[str],
+    *,
+    chosen: Iterable[Format],
+    general: Sequence[Option] = (),
+    defaults: Mapping[str, Sequence[str]] | None = None,
+) -> Settings:
     """Sort what ``-o`` said among the *general* options and those of the *chosen* formats.
 
-    Raises BadOption, and UnknownOption for what neither knows: it names the nearest option, or the format
-    that would have understood it.
+    *defaults* are words for the own options of formats, by their names.  Raises BadOption, and UnknownOption for what
+    neither knows: it names the nearest option, or the format that would have understood it.
     """
     own = {option.name for option in general}
     taken = list(chosen)
@@ -229,7 +241,7 @@ def settle(texts: Iterable[str], *, chosen: Iterable[Format], general: Sequence[
         if name not in own and name not in theirs:
             raise _unknown_option(name, own | theirs, taken)
         (general_words if name in own else words).append(word)
-    settings = Settings(options.parse([_text(word) for word in general_words], general), words)
+    settings = Settings(options.parse([_text(word) for word in general_words], general), words, defaults or {})
     for format in taken:
         settings.of(format)  # a bad value is told now, not when the archive is opened
     return settings

@@ -40,6 +40,9 @@ set_up_system() {
     command -v git >/dev/null || packages+=(git)
     command -v vim >/dev/null || packages+=(vim)
     command -v nano >/dev/null || packages+=(nano)
+    command -v gio >/dev/null || packages+=(libglib2.0-bin)
+    command -v update-mime-database >/dev/null || packages+=(shared-mime-info)
+    command -v xmllint >/dev/null || packages+=(libxml2-utils)
     [ "${#packages[@]}" -eq 0 ] || install_packages "${packages[@]}"
     # In a machine that has never mounted anything the module may not be loaded.
     [ -e /dev/fuse ] || as_root modprobe fuse 2>/dev/null || true

@@ -31,9 +31,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def cache_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What is kept between mounts goes nowhere near the user's own cache, also from commands that tests start."""
+def folders_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The user's own cache and configuration are neither read nor written, also by commands that tests start."""
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+    os.environ["XDG_CONFIG_HOME"] = str(tmp_path_factory.mktemp("config"))
 
 
 @pytest.fixture(autouse=True)

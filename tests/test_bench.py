@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -16,19 +17,20 @@ import pytest
 from archivefs.fuse.mount import TRANSPORTS
 from archivefs.fuse.unmount import mounts
 from contrib.bench import __main__ as commands
-from contrib.bench import inputs, processes
-from contrib.bench.__main__ import main
+from contrib.bench import crystal_project, inputs, processes
+from contrib.bench.__main__ import check_room, main
 from contrib.bench.bars import verdicts
-from contrib.bench.cases import CASES, MOUNT
+from contrib.bench.cases import CASES, MEMORY_EACH, MOUNT, MOUNT_AGAIN, STARTING
 from contrib.bench.inputs import Scale
 from contrib.bench.results import Results, Row
+from contrib.bench.starting import import_seconds
 from contrib.bench.table import ratios, seconds, shown, table
-from contrib.bench.tools import Tool, ToolMissing, find
+from contrib.bench.tools import Tool, ToolMissing, Unready, find
 
 ROOT = Path(__file__).parents[1]
 SMALLEST = Scale().times(0)
 SCALE = ["--scale", "0", "--repeat", "1"]
-ARCHIVES = [(case.writer, scenario.archive) for case in CASES for scenario in case.scenarios[:1]]
+ARCHIVES = [(case.writer, scenario.archive) for case in CASES if case.peers for scenario in case.scenarios[:1]]
 
 
 def peer(name: str) -> Tool:
@@ -44,6 +46,7 @@ def caches_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Dropping the caches of the machine would slow the other tests down."""
     for module in (processes, commands):
         monkeypatch.setattr(module, "can_drop_caches", lambda: False)
+    monkeypatch.setattr(crystal_project, "LARGE_BYTES", 1 << 20)
 
 
 UNPACKED = Tool("unpacked", "-", "", None, Path())
@@ -146,7 +149,85 @@ def test_times_are_short(value: float, text: str) -> None:
     assert seconds(value) == text
 
 
+# -- bars --
+
+
+def _judged(results: Results) -> dict[str, bool]:
+    return {verdict.bar: verdict.kept for verdict in verdicts(results, member_size=1)}
+
+
+@pytest.mark.parametrize(
+    ("case", "measure", "most"),
+    [
+        ("files", "find -ls, warm", 1.3),
+        ("files, stored", "grep -r, cold", 3),
+        ("deflated", "200 random, after a pass", 3),
+    ],
+)
+def test_a_bar_beside_the_unpacked_files(case: str, measure: str, most: float) -> None:
+    for value, kept in ((most, True), (most * 1.01, False)):
+        tool = ours("kernel")
+        results = Results(CASES, [tool, UNPACKED])
+        results.cell(Row(case, measure), tool).runs.append(value)
+        results.cell(Row(case, measure), UNPACKED).runs.append(1.0)
+        assert _judged(results) == {f"{case}, {measure}: archivefs / unpacked <= {most:g}": kept}
+
+
+@pytest.mark.parametrize(("first", "again", "kept"), [(2.0, 0.29, True), (2.1, 0.31, False)])
+def test_bars_of_mounting_a_million_entries(first: float, again: float, kept: bool) -> None:
+    tool, other = ours("kernel"), peer("other")
+    results = Results(CASES, [tool, other])
+    results.cell(Row("million", MOUNT), tool).runs.append(first)
+    results.cell(Row("million", MOUNT), other).runs.append(2.0)
+    results.cell(Row("million", MOUNT_AGAIN), tool).runs.append(again)
+    judged = _judged(results)
+    assert judged["million, mount: no slower than the fastest peer"] is kept
+    assert judged["million, mount again: < 0.3 s"] is kept
+
+
+def test_memory_is_a_bar_of_its_own() -> None:
+    tool, other = ours("kernel"), peer("other")
+    results = Results(CASES, [tool, other])
+    results.cell(Row("million", MEMORY_EACH), tool).runs.append(2e6)
+    results.cell(Row("million", MEMORY_EACH), other).runs.append(1e6)
+    assert _judged(results) == {"memory below every peer's": False}
+
+
+def test_import_times_are_added_up() -> None:
+    said = (
+        "import time: self [us] | cumulative | imported package\n"
+        "import time:       100 |        100 |   zipimport\n"
+        "a word of its own\n"
+        "import time:      2500 |       2600 | site\n"
+    )
+    assert import_seconds(said) == 0.0026
+    with pytest.raises(processes.Failed):
+        import_seconds("nothing")
+
+
+def test_too_little_disk_is_said_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(Unready, match=r"GB free and .* are needed"):
+        check_room(tmp_path, CASES, Scale().times(1e6))
+    assert main(["--work", str(tmp_path), "--scale", "1e6"]) == 1
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_the_work_folder_can_be_removed(tmp_path: Path) -> None:
+    (tmp_path / "work" / "inputs").mkdir(parents=True)
+    assert main(["--work", str(tmp_path / "work"), "--remove"]) == 0
+    assert not (tmp_path / "work").exists()
+
+
 # -- running --
+
+
+def test_the_memory_of_children_counts() -> None:
+    with subprocess.Popen(["bash", "-c", "sleep 60; true"]) as running:
+        try:
+            _wait_for(lambda: len(processes.family(running.pid)) == 2)
+        finally:
+            for process in reversed(processes.family(running.pid)):
+                os.kill(process, signal.SIGKILL)
 
 
 def test_a_client_past_its_limit_is_ended() -> None:
@@ -200,18 +281,19 @@ def test_the_unpacked_files_alone(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert seen["files", "grep -r, cold"] > 0
     assert seen["files", "mount"] is None
     said = capsys.readouterr().out
-    assert "| labrador | look-ups, cold" in said
+    assert "| labrador      | look-ups, cold" in said
     assert "CACHES COULD NOT BE DROPPED" in said
 
 
 @pytest.mark.fuse
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_archivefs_finds_what_is_unpacked(tmp_path: Path, transport: str) -> None:
-    few = ["--only", "files", "--only", "deflated", "--only", "labrador"]
+    few = [word for case in CASES for word in ("--only", case.name) if case.name != "million"]
     assert main(["--work", str(tmp_path), "--tools", f"archivefs/{transport}", *few, *SCALE]) == 0
     written = json.loads((tmp_path / "bench.json").read_text())
     empty = [row for row in written["results"] if not row["tools"][f"archivefs/{transport}"]["best"]]
     assert empty == []
+    assert {row["measure"] for row in written["results"]} > set(STARTING)
     assert not _mounted_below(tmp_path)
 
 

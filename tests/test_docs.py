@@ -41,10 +41,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             subprocess.run(["fusermount3", "-uz", point], check=False)
 
 
-def environment() -> dict[str, str]:
-    """What decides how things are printed."""
+def environment(home: Path) -> dict[str, str]:
+    """What decides how things are printed; *home* is the user's home folder."""
+    others = {name: value for name, value in os.environ.items() if name != "XDG_CONFIG_HOME"}
     return {
-        **os.environ,
+        **others,
+        "HOME": str(home),
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "LC_ALL": "C.UTF-8",
         "COLUMNS": "100",
@@ -60,7 +62,7 @@ def _marked(session: Session):
 
 @pytest.mark.parametrize("session", [_marked(session) for session in SESSIONS])
 def test_the_readme_prints_what_it_shows(session: Session, folder: Path) -> None:
-    printed = consoles.run(session, folder, environment())
+    printed = consoles.run(session, folder, environment(folder))
     problems = [consoles.differs(step, text) for step, text in zip(session.steps, printed, strict=True)]
     assert "".join(problems) == ""
 
@@ -207,7 +209,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         write_all(Path(folder))
         for session in SESSIONS:
-            for step, printed in zip(session.steps, consoles.run(session, Path(folder), environment()), strict=True):
+            outputs = consoles.run(session, Path(folder), environment(Path(folder)))
+            for step, printed in zip(session.steps, outputs, strict=True):
                 text = consoles.corrected(text, step, printed)
     README.write_text(text, encoding="utf-8")
 

@@ -41,6 +41,7 @@ COMMANDS = {
     "find": "Say where a URL is kept in an archive",
     "verify": "Check archives for damage",
     "formats": "List the formats and their options",
+    "config": "Show and check the configuration file",
     "doctor": "Check whether mounting works on this machine",
 }
 """Our own commands and what --help says of each; the module of each is ``archivefs.cli.NAME``."""

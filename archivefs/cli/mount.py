@@ -12,6 +12,7 @@ import click
 
 from archivefs import options as option_words
 from archivefs.caches import ByteCache
+from archivefs.cli.configuration import Word, configuration_for, layered
 from archivefs.cli.shared import OpenRequest, opening_options
 from archivefs.cli.sources import Plan, plan
 from archivefs.compose import SubTree
@@ -28,7 +29,8 @@ def _epilog() -> str:
     return (
         f"\b\nOptions of a mount (-o), beside those that archivefs formats lists:\n{rows}\n\n"
         "\b\nExamples:\n  archivefs mount site.zip /mnt/site\n"
-        "  archivefs mount -o umask=077 monday.zip tuesday.zip /mnt/both\n  archivefs umount /mnt/site\n\n"
+        "  archivefs mount -o umask=077 monday.zip tuesday.zip /mnt/both\n"
+        "  archivefs mount island\n  archivefs umount /mnt/site\n\n"
         "Exit codes: 0 mounted and usable, 1 it cannot be mounted there, 2 usage or an archive that cannot be read."
     )
 
@@ -38,15 +40,13 @@ def _shown(option: Option) -> str:
 
 
 @click.command("mount", epilog=_epilog())
-@click.argument("sources", nargs=-1, required=True, metavar="ARCHIVE...")
-@click.argument("mountpoint", metavar="MOUNTPOINT")
+@click.argument("places", nargs=-1, required=True, metavar="ARCHIVE... MOUNTPOINT | NAME")
 @opening_options
 @click.option("-f", "--foreground", is_flag=True, help="Stay in the foreground; Ctrl-C unmounts.")
 @click.option("--ready-fd", type=int, metavar="N", help="Write a byte to this descriptor when the mount is usable.")
 @click.option("--subdir", metavar="PATH", help="Show this folder of the archive as the root.")
 def command(
-    sources: Sequence[str],
-    mountpoint: str,
+    places: Sequence[str],
     request: OpenRequest,
     foreground: bool,
     ready_fd: int | None,
@@ -56,15 +56,20 @@ def command(
 
     The folder is created if it is missing, and removed again at the end. Several archives become a folder
     each; a folder of archives shows every archive in it. The command returns when the mount can be used.
+
+    A single NAME is a mount that the configuration file names: archivefs config show lists them.
     """
     from archivefs.fuse.mount import Mounting, detach, refuse_inside
     from archivefs.fuse.unmount import real_mountpoint
 
+    *sources, mountpoint = places
+    if not sources:
+        sources, mountpoint, request, subdir = _named(mountpoint, request, subdir)
     at = os.path.abspath(mountpoint)
     words, no_exec = without_mount8_words(request.option_texts)
     planned = plan(sources, replace(request, option_texts=tuple(words)), general=GENERAL)
     refuse_inside(at, [source.path for source in planned.sources])
-    options = _mount_options(planned, words, no_exec=no_exec)
+    options = _mount_options(planned, no_exec=no_exec)
     told = _kept(ready_fd)
     detached = None if foreground else detach()
 
@@ -83,6 +88,19 @@ def command(
     _leave(mounting.run())
 
 
+def _named(name: str, request: OpenRequest, subdir: str | None) -> tuple[list[str], str, OpenRequest, str | None]:
+    """Sources, mount point, request and subdir of a mount of the configuration; the command line goes before it."""
+    mount = configuration_for(request.option_texts).named(name)
+    given = [Word(word) for text in request.option_texts for word in option_words.split(text)]
+    words = tuple(word.text.replace(",", "\\,") for word in layered(mount.words, given))
+    merged = OpenRequest(
+        format=request.format or mount.format,
+        option_texts=words,
+        externals=request.externals or mount.externals,
+    )
+    return list(mount.sources), mount.mountpoint, merged, subdir or mount.subdir
+
+
 def without_mount8_words(texts: Sequence[str]) -> tuple[list[str], bool]:
     """The option words less those that only mount(8) needs; and whether ``noexec`` was the last of its kind."""
     kept: list[str] = []
@@ -95,10 +113,10 @@ def without_mount8_words(texts: Sequence[str]) -> tuple[list[str], bool]:
     return kept, no_exec
 
 
-def _mount_options(planned: Plan, words: Sequence[str], *, no_exec: bool) -> MountOptions:
+def _mount_options(planned: Plan, *, no_exec: bool) -> MountOptions:
     values = dict(planned.settings.general)
     source = ", ".join(source.path for source in planned.sources)
-    pairs = (word.replace("\\,", ",").partition("=") for word in words)
+    pairs = (word.partition("=") for word in planned.words)
     options = MountOptions.from_values(
         values,
         fsname=values.get("fsname") or source,

@@ -1,6 +1,8 @@
 """``mount.archivefs SOURCE MOUNTPOINT [-o options]``: how mount(8) calls us.
 
 mount(8) hands its helpers ``rw`` unless ``ro`` was asked for, so ``rw`` alone still mounts read-only here.
+No configuration file is read unless ``config=PATH`` is among the options: who calls mount(8) may be root, or the
+system at boot, and a line of ``/etc/fstab`` must mean the same to everybody.
 """
 
 from __future__ import annotations
@@ -38,4 +40,6 @@ def translated(words: Sequence[str]) -> list[str]:
         elif word not in SIMPLE_FLAGS:
             places.append(word)
     kept = [word.replace(",", "\\,") for word in given if word != "rw"]
+    if not any(word.startswith("config=") for word in kept):
+        kept.append("config=off")
     return ["mount", *(["-o", ",".join(kept)] if kept else []), *places]

@@ -10,11 +10,12 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from archivefs import registry
+from archivefs import options, registry
 from archivefs.caches import ByteCache
+from archivefs.cli.configuration import Configuration, Word, configuration_for, layered
 from archivefs.cli.progress import Meter
 from archivefs.cli.shared import OpenRequest
 from archivefs.compose import FolderTree, MountTree, Opener, shown_names
@@ -53,6 +54,9 @@ class Plan:
     settings: Settings
     """``settings.general`` has the values of the general options."""
     externals: Sequence[str]
+    words: Sequence[str] = ()
+    """Every option in effect that is no default, wherever it was set: ``name=value``."""
+    configuration: Configuration = field(default_factory=Configuration)
 
     @property
     def format_name(self) -> str:
@@ -67,7 +71,7 @@ class Plan:
             externals=self.externals,
             read_write=read_write,
             index=self.settings.general.get("index", "off"),
-            open_other=open_archive,
+            open_other=lambda path: open_archive(path, self.configuration),
         )
 
     def check_writable(self) -> None:
@@ -75,7 +79,7 @@ class Plan:
         for path, format in self.sources:
             if format is None or not format.can_write:
                 what = f"the format {format.name}" if format else "a folder of archives"
-                raise UsageError(f"{what} cannot be written", archive=path, advice="leave out rw")
+                raise UsageError(f"{what} cannot be written", archive=path, advice="leave out rw, or mount with ro")
 
     def open(self, *, cache: ByteCache | None = None, read_write: bool = False) -> Tree:
         """One source as it is, several as directories of one tree; raises what the formats raise."""
@@ -123,11 +127,34 @@ def plan(paths: Sequence[str], request: OpenRequest, *, general: Sequence[Option
     return plan_sources([_source(path, request.format) for path in paths], request, general=general)
 
 
-def plan_sources(sources: Sequence[Source], request: OpenRequest, *, general: Sequence[Option] = OPEN_OPTIONS) -> Plan:
-    """The same for sources whose formats are known."""
+def plan_sources(
+    sources: Sequence[Source],
+    request: OpenRequest,
+    *,
+    general: Sequence[Option] = OPEN_OPTIONS,
+    configuration: Configuration | None = None,
+) -> Plan:
+    """The same for sources whose formats are known; *configuration* is that of the request unless given."""
+    if configuration is None:
+        configuration = configuration_for(request.option_texts)
     chosen = {format.name: format for source in sources for format in _formats_in(source)}
-    settings = registry.settle(request.option_texts, chosen=chosen.values(), general=general)
-    return Plan(sources=sources, settings=settings, externals=[_existing(path) for path in request.externals])
+    given = [Word(word) for text in request.option_texts for word in options.split(text)]
+    defaults = {name: configuration.format_words(name, general) for name in chosen}
+    words = layered(configuration.general_words([source.format_name for source in sources], general), given)
+    settings = registry.settle(
+        [word.text.replace(",", "\\,") for word in words],
+        chosen=chosen.values(),
+        general=general,
+        defaults={name: [word.text for word in own] for name, own in defaults.items()},
+    )
+    own = [word for each in sources if each.format for word in layered(defaults[each.format.name], given)]
+    return Plan(
+        sources=sources,
+        settings=settings,
+        externals=[_existing(path) for path in request.externals],
+        words=list(dict.fromkeys(word.text for word in (*own, *words))),
+        configuration=configuration,
+    )
 
 
 @contextmanager
@@ -140,9 +167,9 @@ def opened(path: str, request: OpenRequest) -> Iterator[Tree]:
         tree.close()
 
 
-def open_archive(path: str) -> Tree:
+def open_archive(path: str, configuration: Configuration | None = None) -> Tree:
     """The archive at *path* with the options it has by default, read-only; raises what opening raises."""
-    return plan_sources([archive_source(path, None)], OpenRequest()).open()
+    return plan_sources([archive_source(path, None)], OpenRequest(), configuration=configuration).open()
 
 
 def archive_source(path: str, forced: str | None) -> Source:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from archivefs.cli.configuration import configuration_for
 from archivefs.cli.progress import Meter
 from archivefs.errors import ArchiveError, MountRefused
 from archivefs.fuse.remote import RemoteMount, remote_mount
@@ -21,14 +22,15 @@ GONE_S = 5.0
     epilog="\b\nExamples:\n  archivefs umount /mnt/site\n  archivefs umount --lazy /mnt/site\n\n\b\n"
     "Exit codes: 0 unmounted, 1 it is in use, nothing is mounted there or changes could not be saved, 2 wrong usage.",
 )
-@click.argument("mountpoints", nargs=-1, required=True, metavar="MOUNTPOINT...")
+@click.argument("places", nargs=-1, required=True, metavar="MOUNTPOINT|NAME...")
 @click.option("-z", "--lazy", is_flag=True, help="Take it away now, and let those who still use it finish.")
-def command(mountpoints: Sequence[str], lazy: bool) -> None:
+def command(places: Sequence[str], lazy: bool) -> None:
     """Unmount a folder that archivefs mounted, also one whose driver has died.
 
-    Changes made on a read-write mount are put into the archive first; the command waits for that.
+    Changes made on a read-write mount are put into the archive first; the command waits for that. A NAME is that of a
+    mount in the configuration file, where nothing is mounted at a folder of that name.
     """
-    for mountpoint in mountpoints:
+    for mountpoint in map(_meant, places):
         mount = None if _silent(mountpoint, lazy=lazy) else remote_mount(mountpoint)
         failure = _commit(mount) if mount is not None and mount.read_write else None
         unmount(mountpoint, lazy=lazy)
@@ -37,6 +39,14 @@ def command(mountpoints: Sequence[str], lazy: bool) -> None:
             mount.wait_until_ended()
         if failure is not None:
             raise failure
+
+
+def _meant(place: str) -> str:
+    """The mount point at *place*, or that of the mount the configuration calls so."""
+    if "/" in place or mounted_at(real_mountpoint(place)) is not None:
+        return place
+    named = configuration_for(()).mounts.get(place)
+    return named.mountpoint if named else place
 
 
 def _silent(mountpoint: str, *, lazy: bool) -> bool:

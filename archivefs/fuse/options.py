@@ -59,6 +59,7 @@ OPEN_OPTIONS = (
         metavar="auto|off|PATH",
         default="auto",
     ),
+    _option("config", "the configuration file; off: none", parse=str, metavar="PATH|off"),
 )
 """General options that also make sense where an archive is opened without being mounted."""
 

@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import platform
+import shutil
 import signal
 import sys
 import tempfile
@@ -18,11 +19,11 @@ from typing import Any
 
 from contrib.bench.bars import Verdict, verdicts
 from contrib.bench.cases import CASES, Case, title
-from contrib.bench.inputs import Scale
+from contrib.bench.inputs import Scale, missing
 from contrib.bench.measure import Measurement, Plan
 from contrib.bench.processes import STOPPING, can_drop_caches, clear_below
 from contrib.bench.table import table
-from contrib.bench.tools import FOUND, NAMES, Tool, ToolMissing, find
+from contrib.bench.tools import FOUND, NAMES, Tool, Unready, find
 
 QUICK = {"scale": 0.1, "repeat": 2, "limit": 20.0}
 FULL = {"scale": 1.0, "repeat": 3, "limit": 120.0}
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with _locked(asked.work):
             return _bench(asked, cases)
-    except ToolMissing as problem:
+    except Unready as problem:
         print(f"bench: {problem}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -57,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     default = Path(tempfile.gettempdir()) / f"archivefs-bench-{os.getuid()}"
     parser.add_argument("--work", type=Path, default=default, metavar="DIR", help="where inputs are kept (%(default)s)")
+    parser.add_argument("--remove", action="store_true", help="remove that folder, and measure nothing")
     parser.add_argument("--quick", action="store_true", help="a tenth of everything, in about five minutes")
     parser.add_argument("--only", action="append", metavar="CASE", help="this case alone; may be repeated")
     parser.add_argument("--tools", default="", metavar="A,B", help="these tools alone")
@@ -84,20 +86,25 @@ def _locked(work: Path) -> Iterator[None]:
     """The work folder, ours alone: two runs at once would measure each other."""
     work.mkdir(mode=0o700, parents=True, exist_ok=True)
     if work.stat().st_uid != os.getuid():
-        raise ToolMissing(f"{work} belongs to someone else; choose another folder with --work")
+        raise Unready(f"{work} belongs to someone else; choose another folder with --work")
     with open(work / "lock", "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise ToolMissing(f"another run uses {work}; wait for it, or choose another folder with --work") from None
+            raise Unready(f"another run uses {work}; wait for it, or choose another folder with --work") from None
         yield
 
 
 def _bench(asked: argparse.Namespace, cases: list[Case]) -> int:
     work = asked.work.resolve()
-    clear_below(work)
+    clear_below(work / "mnt")
+    if asked.remove:
+        shutil.rmtree(work)
+        return 0
+    scale = Scale().times(asked.scale)
+    check_room(work, cases, scale)
     tools = find([name for name in asked.tools.split(",") if name], work=work)
-    plan = Plan(work, Scale().times(asked.scale), asked.repeat, asked.limit)
+    plan = Plan(work, scale, asked.repeat, asked.limit)
     measurement = Measurement(plan, cases, tools)
     load = os.getloadavg()[0]
     try:
@@ -108,6 +115,20 @@ def _bench(asked: argparse.Namespace, cases: list[Case]) -> int:
         _print(measurement, facts, judged)
         _write(asked.json or work / "bench.json", measurement, facts, judged)
     return 1 if measurement.results.failures() else 0
+
+
+def check_room(work: Path, cases: Sequence[Case], scale: Scale) -> None:
+    """Is there disk enough for the inputs that are not there yet?  Raises Unready."""
+    needed: dict[str, int] = {}
+    for case in cases:
+        if missing(case.writer, under=work / "inputs", size=case.size(scale)):
+            needed[case.writer.__name__] = case.space(scale)
+    wanted, free = sum(needed.values()), shutil.disk_usage(work).free
+    if wanted > free:
+        raise Unready(
+            f"{work} has {free / 1e9:.1f} GB free and {wanted / 1e9:.1f} are needed; "
+            "choose another folder with --work, or smaller inputs with --scale"
+        )
 
 
 # -- what is shown --
@@ -144,7 +165,7 @@ def _print(measurement: Measurement, facts: dict[str, Any], judged: Sequence[Ver
         print(f"The machine was busy: load {facts['load_at_start']} at the start.")
     print(f"\n{table(results)}\n")
     for verdict in judged:
-        print(f"{'kept  ' if verdict.kept else 'MISSED'}  {verdict.bar}: {verdict.seen}")
+        print(f"{'met    ' if verdict.kept else 'NOT MET'}  {verdict.bar}: {verdict.seen}")
     for failure in results.failures():
         print(f"failed: {failure}")
 

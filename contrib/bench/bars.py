@@ -25,7 +25,7 @@ class Verdict(NamedTuple):
 def verdicts(results: Results, *, member_size: int) -> list[Verdict]:
     """All bars for which this run has the figures."""
     found: list[Verdict] = []
-    for rule in (_transports, _unpacked, _seconds):
+    for rule in (_transports, _unpacked, _seconds, _first_mount):
         found += rule(results)
     found += _stored(results, member_size)
     found += _peers(results)
@@ -39,23 +39,18 @@ def _transports(results: Results) -> Iterator[Verdict]:
             yield Verdict(f"files, {measure}: fusepy / kernel >= 2", times(ratio), ratio >= 2)
 
 
-_WITHIN = (
-    ("files", "find -ls, warm", 1.3),
-    ("files", "grep -r, warm", 1.3),
-    ("deflated", "sequential, warm", 1.3),
-    ("stored", "sequential, warm", 1.3),
-    ("million", "find -ls, warm", 1.3),
-    ("deflated", "200 random, after a pass", 3.0),
-)
+WARM = 1.3
+_WITHIN = {Row("files, stored", "grep -r, cold"): 3.0, Row("deflated", "200 random, after a pass"): 3.0}
 
 
 def _unpacked(results: Results) -> Iterator[Verdict]:
     ours = results.ours()
-    label = ours.label if ours else ""
-    for case, measure, most in _WITHIN:
-        ratio = _ratio(results, Row(case, measure), label, UNPACKED)
-        if ratio is not None:
-            yield Verdict(f"{case}, {measure}: archivefs / unpacked <= {most:g}", times(ratio), ratio <= most)
+    for row in results.rows:
+        most = WARM if row.measure.endswith(", warm") else _WITHIN.get(row)
+        ratio = _ratio(results, row, ours.label, UNPACKED) if ours and most else None
+        if most and ratio is not None:
+            bar = f"{row.case}, {row.measure}: archivefs / unpacked <= {most:g}"
+            yield Verdict(bar, times(ratio), ratio <= most)
 
 
 def _ratio(results: Results, row: Row, above: str, below: str) -> float | None:
@@ -89,16 +84,26 @@ def _stored(results: Results, size: int) -> Iterator[Verdict]:
         yield Verdict(bar, f"{size / value / 1e6:.0f} MB/s", size / value >= wanted)
 
 
+def _first_mount(results: Results) -> Iterator[Verdict]:
+    row, ours = Row("million", MOUNT), results.ours()
+    peer = results.best_peer(row) if row in results.rows else None
+    value = results.best(row, ours) if ours and peer else None
+    if peer and value:
+        tool, other = peer
+        seen = f"{seconds(value)}, {tool.name} {seconds(other)}"
+        yield Verdict("million, mount: no slower than the fastest peer", seen, value <= other)
+
+
 def _peers(results: Results) -> Iterator[Verdict]:
     """Ahead of every peer, row by row; only the rows where it is not are named."""
     ours = results.ours()
     rows = [row for row in results.rows if ours and results.at_least(row, ours) and results.best_peer(row)]
-    behind = [row for row in rows if _behind(results, row)]
-    if rows:
-        names = f" (not: {'; '.join(f'{row.case}, {row.measure}' for row in behind)})" if behind else ""
-        yield Verdict(
-            "ahead of every peer in every row", f"{len(rows) - len(behind)} of {len(rows)}{names}", not behind
-        )
+    for bar, in_bytes in (("ahead of every peer in every row", False), ("memory below every peer's", True)):
+        chosen = [row for row in rows if row.in_bytes == in_bytes]
+        behind = [row for row in chosen if _behind(results, row)]
+        if chosen:
+            names = f" (not: {'; '.join(f'{row.case}, {row.measure}' for row in behind)})" if behind else ""
+            yield Verdict(bar, f"{len(chosen) - len(behind)} of {len(chosen)}{names}", not behind)
 
 
 def _behind(results: Results, row: Row) -> bool:

@@ -115,7 +115,7 @@ def name_of(at: int) -> str:
 
 
 def _measured(store: Path, asked: argparse.Namespace) -> tuple[list[Row], int, int]:
-    point = asked.work / "mnt"
+    point = asked.work / "mnt-centidb"
     words = f"transport={asked.transport}"
     command = [sys.executable, "-m", "archivefs", "mount", "-f", "-o", words, str(store), str(point)]
     chosen = random.Random(9).sample(range(asked.keys // 2), min(READS, asked.keys // 2))

@@ -85,12 +85,12 @@ def _measured(project: Path, plain: Path, asked: argparse.Namespace) -> tuple[li
         "-o",
         f"transport={asked.transport}",
         str(project),
-        str(asked.work / "mnt"),
+        str(asked.work / "mnt-crystal"),
     ]
     drop_caches()
-    with mounted(command, asked.work / "mnt", environment={}, limit_s=LIMIT_S):
+    with mounted(command, asked.work / "mnt-crystal", environment={}, limit_s=LIMIT_S):
         pass  # so that the program is in memory; what follows is archivefs alone
-    with mounted(command, asked.work / "mnt", environment={}, limit_s=LIMIT_S) as mount:
+    with mounted(command, asked.work / "mnt-crystal", environment={}, limit_s=LIMIT_S) as mount:
         root = mount.root
         rows = [
             Row("mount, until the first name", mount.seconds, None, "< 0.5 s"),

@@ -7,7 +7,7 @@ the crawl, which is not that of the URLs.  The pages of ``TEXTS`` have bodies, a
 
 from __future__ import annotations
 
-import os
+import random
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -105,12 +105,16 @@ def _rows(revisions: int, fetched: int, texts: int) -> Iterator[tuple[int, int, 
 
 
 def _write_bodies(path: Path, texts: int) -> None:
+    folder = None
     for number in range(texts):
         place = body_path(path, number + 1, 2)
-        place.parent.mkdir(parents=True, exist_ok=True)
+        if place.parent != folder:  # 4096 bodies share one
+            folder = place.parent
+            folder.mkdir(parents=True, exist_ok=True)
         place.write_bytes(text_body(number))
     place = body_path(path, texts + 1, 2)
     place.parent.mkdir(parents=True, exist_ok=True)
+    block = random.Random(5).randbytes(1 << 20)
     with open(place, "wb") as file:
-        for _ in range(LARGE_BYTES >> 20):
-            file.write(os.urandom(1 << 20))
+        for number in range(LARGE_BYTES >> 20):
+            file.write(number.to_bytes(8, "big") + block[8:])

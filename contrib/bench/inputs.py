@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from archivefs.formats.labrador import bitsy
-from contrib.bench.zipwriter import DEFLATED, STORED, ZipWriter, deflated, plain
+from contrib.bench import crystal_project
+from contrib.bench.zipwriter import DEFLATED, STORED, Content, ZipWriter, deflated, plain
 
-EDITION = 1
+EDITION = 2
 """Part of each folder's name; counted up when a writer below changes what it writes."""
 
 NEEDLE = "lighthouse"
@@ -35,11 +36,13 @@ PIECE = 1 << 20
 class Scale:
     """How large the inputs are."""
 
-    files: int = 20_000
+    files: int = 100_000
     member: int = 1 << 30
     entries: int = 1_000_000
     records: int = 200_000
     lookups: int = 2_000
+    revisions: int = 1_000_000
+    texts: int = 20_000
 
     def times(self, factor: float) -> Scale:
         """Everything smaller (or larger) by *factor*; never so small that a case has nothing to do."""
@@ -49,6 +52,8 @@ class Scale:
             entries=max(40, int(self.entries * factor)),
             records=max(40, int(self.records * factor)),
             lookups=max(10, int(self.lookups * min(1.0, factor))),
+            revisions=max(2000, int(self.revisions * factor)),
+            texts=max(50, int(self.texts * factor)),
         )
 
 
@@ -68,14 +73,23 @@ Writer = Callable[[Path, Scale], dict[str, Any]]
 
 def prepared(writer: Writer, *, under: Path, scale: Scale, size: int) -> Input:
     """The input of *writer* below *under*: the one that is there, or a new one."""
-    folder = under / f"{writer.__name__}-{size}-{EDITION}"
+    folder = _folder(writer, under, size)
     facts = folder / "facts.json"
-    if not facts.exists():
+    if missing(writer, under=under, size=size):
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "unpacked").mkdir(parents=True)
         facts.with_suffix(".part").write_text(json.dumps(writer(folder, scale)))
         facts.with_suffix(".part").rename(facts)
     return Input(folder, json.loads(facts.read_text()))
+
+
+def missing(writer: Writer, *, under: Path, size: int) -> bool:
+    """Is this input still to be written?"""
+    return not (_folder(writer, under, size) / "facts.json").exists()
+
+
+def _folder(writer: Writer, under: Path, size: int) -> Path:
+    return under / f"{writer.__name__}-{size}-{EDITION}"
 
 
 # -- the inputs --
@@ -92,17 +106,33 @@ def small(folder: Path, _scale: Scale) -> dict[str, Any]:
 
 
 def files(folder: Path, scale: Scale) -> dict[str, Any]:
-    """Deflated files of 1 to 30 KB, a hundred to a folder; one in a hundred has the needle."""
+    """Files of 1 to 30 KB, a hundred to a folder, deflated in one archive and stored in another.
+
+    One in a hundred has the needle.
+    """
     names = [f"section{number // 100:04}/page{number:06}.html" for number in range(scale.files)]
-    with open(folder / "files.zip", "wb") as out, ZipWriter(out) as archive, ThreadPoolExecutor(2) as pool:
-        for number, content in enumerate(pool.map(lambda number: deflated(_page(number)), range(scale.files))):
-            name = names[number]
+    with (
+        open(folder / "files.zip", "wb") as out,
+        ZipWriter(out) as archive,
+        open(folder / "files-stored.zip", "wb") as out_stored,
+        ZipWriter(out_stored) as stored,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        for number, content in enumerate(_packed_pages(pool, scale.files)):
+            name, data = names[number], _page(number)
             if number % 100 == 0:
-                archive.add(name[: name.index("/") + 1], plain(b""))
+                for zipped in (archive, stored):
+                    zipped.add(name[: name.index("/") + 1], plain(b""))
                 (folder / "unpacked" / name).parent.mkdir()
             archive.add(name, content)
-            (folder / "unpacked" / name).write_bytes(_page(number))
+            stored.add(name, content._replace(stored=data, method=STORED))
+            _write(f"{folder}/unpacked/{name}", data)
     return {"files": scale.files}
+
+
+def _packed_pages(pool: ThreadPoolExecutor, count: int) -> Iterator[Content]:
+    for start in range(0, count, 1000):  # no more than so many finished ones wait in memory
+        yield from pool.map(lambda number: deflated(_page(number)), range(start, min(start + 1000, count)))
 
 
 def _page(number: int) -> bytes:
@@ -224,6 +254,18 @@ def _records(count: int) -> Iterator[_Record]:
         elif number % 100 == 57:
             stored, data = False, b""
         yield _Record(f"{folder}/{bitsy.encode(name)}", f"{folder}/{name}", data, stored)
+
+
+def crystal(folder: Path, scale: Scale) -> dict[str, Any]:
+    """A Crystal project; the pages that have bodies are also there as ordinary files."""
+    project = folder / "site.crystalproj"
+    crystal_project.written(project, revisions=scale.revisions, texts=scale.texts)
+    for number, url in enumerate(crystal_project.text_urls(scale.texts)):
+        place = folder / "unpacked" / url.removeprefix(crystal_project.TEXTS)
+        if number % crystal_project.TEXTS_PER_FOLDER == 0:
+            place.parent.mkdir()
+        _write(str(place), crystal_project.text_body(number))
+    return {"revisions": scale.revisions, "texts": scale.texts}
 
 
 # -- text --

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from contrib.bench.cases import MEMORY_MOUNTED, MEMORY_PEAK, MOUNT, MOUNT_AGAIN, Case, Scenario, Step
+from contrib.bench import crystal_project, starting
+from contrib.bench.cases import (
+    MEMORY_EACH,
+    MEMORY_MOUNTED,
+    MEMORY_PEAK,
+    MOUNT,
+    MOUNT_AGAIN,
+    STARTING,
+    Case,
+    Scenario,
+    Step,
+)
 from contrib.bench.inputs import Input, Scale, prepared, small
 from contrib.bench.processes import Failed, Mounted, Timing, TooSlow, drop_caches, run_client
 from contrib.bench.results import Results, Row
@@ -18,6 +30,8 @@ from contrib.bench.tools import Tool
 REPEAT_BELOW = 0.25
 """A scenario with a step that took more than this part of the limit is not repeated for that tool: where a run takes
 so long, noise is small beside it."""
+
+TEXTS_HOST = crystal_project.TEXTS.split("/")[2]
 
 LOADED_MOST = 256 << 20
 """How much of an archive's end is read before it is mounted, so that ``mount`` shows the tool and not the disk."""
@@ -41,6 +55,8 @@ class Measurement:
         self.cases = cases
         self.results = Results(cases, tools)
         self._start = perf_counter()
+        self.bare: dict[str, int] = {}
+        """The memory of each tool with next to nothing mounted."""
 
     def run(self) -> None:
         """Measure all cases."""
@@ -64,8 +80,9 @@ class Measurement:
         given = self._prepared(case)
         checks = self._checks(case, given)
         done: set[tuple[Scenario, str]] = set()
+        tools = [tool for tool in self.results.tools if case.peers or not tool.peer]
         for number in range(self.plan.repeat):
-            for tool in self.results.tools:
+            for tool in tools:
                 for scenario in case.scenarios:
                     if (scenario, tool.label) not in done:
                         self.say(f"{case.name}: round {number + 1} of {self.plan.repeat}: {tool.label}:")
@@ -78,18 +95,19 @@ class Measurement:
 
     def _checks(self, case: Case, given: Input) -> dict[str, object]:
         """What each step must find, seen on the unpacked files."""
-        steps = {step.operation: step for scenario in case.scenarios for step in scenario.steps}
+        scenarios = case.scenarios
+        steps = [step for one in scenarios for step in (*one.steps, *one.again) if step.compared]
         found = {
             operation: run_client(filled(operation, given.unpacked, given, self.plan.work), limit_s=3600).check
-            for operation in steps
+            for operation in dict.fromkeys(step.operation for step in steps)
         }
-        return {step.measure: found[step.operation] for scenario in case.scenarios for step in scenario.steps}
+        return {step.measure: found[step.operation] for step in steps}
 
     def warm_up(self, tool: Tool) -> None:
         """Have the program in memory: dropping caches has thrown it out too."""
         given = prepared(small, under=self.plan.work / "inputs", scale=self.plan.scale, size=3)
-        with tool.mounted(given.folder / "small.zip", limit_s=self.plan.limit_s):
-            pass
+        with tool.mounted(given.folder / "small.zip", limit_s=self.plan.limit_s) as mount:
+            self.bare[tool.label] = mount.peak()
 
 
 class _Run:
@@ -111,7 +129,7 @@ class _Run:
         """Do it; False when it is not to be repeated."""
         try:
             if self._tool.command is None:
-                self._steps(scenario, self._given.unpacked)
+                self._steps(scenario.steps, self._given.unpacked)
             else:
                 self._mounts(scenario)
         except TooSlow:
@@ -131,21 +149,34 @@ class _Run:
             self._note(MOUNT, mount.seconds)
             self._note(MEMORY_MOUNTED, mount.peak())
             try:
-                self._steps(scenario, mount.root)
+                self._steps(scenario.steps, mount.root)
             finally:
-                self._note(MEMORY_PEAK, mount.peak())
+                self._note_memory(scenario, mount.peak())
         if scenario.remount:
             self._doing = MOUNT_AGAIN
             with self._mounted(archive) as mount:
                 self._note(MOUNT_AGAIN, mount.seconds)
+                self._steps(scenario.again, mount.root)
+        if self._tool.ours and self._case.extra == STARTING:
+            self._doing = STARTING[0]
+            for measure, seconds in starting.figures(self._tool, archive, limit_s=self._limit_s):
+                self._note(measure, seconds)
+
+    def _note_memory(self, scenario: Scenario, peak: int) -> None:
+        self._note(scenario.memory, peak)
+        if MEMORY_EACH in self._case.extra and scenario.memory != MEMORY_PEAK:
+            more = max(0, peak - self._all.bare[self._tool.label])
+            self._note(MEMORY_EACH, more * 1e6 / self._case.size(self._all.plan.scale))
 
     def _mounted(self, archive: Path) -> AbstractContextManager[Mounted]:
         self._all.warm_up(self._tool)
         _load(archive)
         return self._tool.mounted(archive, limit_s=self._limit_s)
 
-    def _steps(self, scenario: Scenario, root: Path) -> None:
-        for step in scenario.steps:
+    def _steps(self, steps: Sequence[Step], root: Path) -> None:
+        for step in steps:
+            if self._tool.command is None and not step.compared:
+                continue
             self._doing = step.measure
             seconds = self._timed(step, root).seconds
             self._note(step.measure, seconds)
@@ -156,8 +187,8 @@ class _Run:
         if step.cold:
             drop_caches()
         timing = run_client(operation, limit_s=self._limit_s)
-        expected = self._checks[step.measure]
-        if timing.check != expected:
+        expected = self._checks.get(step.measure)
+        if step.compared and timing.check != expected:
             raise Failed(f"other content than unpacked: {timing.check} and not {expected}")
         return timing
 
@@ -175,10 +206,13 @@ class _Run:
 def filled(operation: tuple[str, ...], root: Path, given: Input, work: Path, *, as_zip: bool = False) -> list[str]:
     """*operation* with the places of this run in it; *as_zip* for a tool that shows a zip's members as they are."""
     names = given.folder / ("members.txt" if as_zip else "paths.txt")
-    return [word.format(root=root, names=names, out=work / "out") for word in operation]
+    texts = root if root == given.unpacked else root / "web" / "https" / TEXTS_HOST
+    return [word.format(root=root, names=names, out=work / "out", texts=texts) for word in operation]
 
 
 def _load(archive: Path) -> None:
+    if archive.is_dir():
+        return
     with open(archive, "rb") as file:
         file.seek(max(0, archive.stat().st_size - LOADED_MOST))
         while file.read(1 << 20):

@@ -147,15 +147,19 @@ class Mounted:
 
     def _check(self, limit_s: float) -> None:
         if self._driver.poll() is not None:
-            self._messages.seek(0)
-            said = _last_line(self._messages.read().decode(errors="replace"))
+            said = _last_line(self.said())
             raise Failed(said or f"ended with exit code {self._driver.returncode} before anything was mounted")
         if perf_counter() - self._start > limit_s:
             raise TooSlow
 
+    def said(self) -> str:
+        """What the driver has printed so far, on either stream."""
+        descriptor = self._messages.fileno()  # shared with the driver: its position is not ours to move
+        return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
+
     def peak(self) -> int:
-        """The most memory the driver has had so far, in bytes."""
-        return memory(self._driver.pid, "VmHWM")
+        """The most memory the driver has had so far, in bytes; that of its children too."""
+        return sum(memory(process, "VmHWM") for process in family(self._driver.pid))
 
     def close(self, *, kill: bool, end_s: float = END_S) -> None:
         """Unmount and wait for the driver's end; *kill* where it may be stuck."""
@@ -221,6 +225,16 @@ def memory(process: int, field: str) -> int:
             if line.startswith(field + ":"):
                 return int(line.split()[1]) * 1024
     return 0
+
+
+def family(process: int) -> list[int]:
+    """A process and all that descend from it."""
+    found = [process]
+    for parent in found:  # grows while it is read
+        for path in Path(f"/proc/{parent}/task").glob("*/children"):
+            with suppress(OSError):
+                found += map(int, path.read_text().split())
+    return found
 
 
 def can_drop_caches() -> bool:

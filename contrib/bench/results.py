@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from contrib.bench.cases import MEMORY_MOUNTED, MEMORY_PEAK, Case
+from contrib.bench.cases import Case
 from contrib.bench.tools import Tool
 
 
@@ -37,7 +37,7 @@ class Row:
 
     @property
     def in_bytes(self) -> bool:
-        return self.measure in (MEMORY_MOUNTED, MEMORY_PEAK)
+        return self.measure.startswith("memory")
 
 
 class Results:

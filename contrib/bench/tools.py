@@ -23,7 +23,11 @@ from contrib.bench.processes import Mounted, mounted
 UNPACKED = "unpacked"
 
 
-class ToolMissing(Exception):
+class Unready(Exception):
+    """The run cannot begin; the message is one line."""
+
+
+class ToolMissing(Unready):
     """A tool that was asked for is not there; the message says how to get it."""
 
 
@@ -58,11 +62,11 @@ class Tool:
         shutil.rmtree(self.caches, ignore_errors=True)
         self.caches.mkdir(parents=True)
 
-    def mounted(self, archive: Path, *, limit_s: float) -> AbstractContextManager[Mounted]:
-        """Mount *archive*; raises TooSlow or Failed."""
+    def mounted(self, archive: Path, *, limit_s: float, **more: str) -> AbstractContextManager[Mounted]:
+        """Mount *archive*, with *more* in its environment; raises TooSlow or Failed."""
         assert self.command is not None
         at = self.work / "mnt" / self.label.replace("/", "-")
-        environment = {"XDG_CACHE_HOME": str(self.caches), "HOME": str(self.caches)}
+        environment = {"XDG_CACHE_HOME": str(self.caches), "HOME": str(self.caches), **more}
         return mounted(self.command(archive, at), at, environment=environment, limit_s=limit_s)
 
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import click
@@ -19,6 +20,7 @@ from tests.cli.conftest import Run
 from tests.fakes import fake, fakery, register, write_fake
 
 NOT_FOR_HELP = {"yaml", "fuse", "sqlite3", "asyncio", "http.server", "starlette", "lmdb", "zstandard", "archivefs.web"}
+NOT_FOR_MOUNT = NOT_FOR_HELP | {"plyvel", "uvicorn", "http", "difflib", "ssl", "multiprocessing"}
 
 
 def python(code: str, **more: object) -> subprocess.CompletedProcess[str]:
@@ -68,6 +70,38 @@ def test_help_imports_little() -> None:
     assert "archivefs.cli" in modules
     assert not modules & NOT_FOR_HELP
     assert not {name for name in modules if name.startswith("archivefs.cli.")} - {"archivefs.cli.shared"}
+
+
+def test_mounting_a_zip_imports_little(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as written:
+        written.writestr("a.txt", "hello")
+    code = (
+        "import sys; from archivefs.caches import ByteCache; from archivefs.cli import mount, sources\n"
+        "import archivefs.fuse.mount, archivefs.fuse.kernel.transport\n"
+        f"planned = sources.plan([{str(tmp_path / 'a.zip')!r}], sources.OpenRequest(), general=mount.GENERAL)\n"
+        "tree = planned.open(cache=ByteCache())\n"
+        "assert tree.lookup(['a.txt']).open().read_at(0, 9) == b'hello'\n"
+        "print(*sys.modules)"
+    )
+    modules = set(python(code).stdout.split())
+    assert "archivefs.formats.zip.tree" in modules
+    assert not modules & NOT_FOR_MOUNT
+
+
+@pytest.mark.parametrize("start", ["main", "mount_helper"])
+def test_an_interrupt_while_the_program_is_loaded_ends_it_in_a_line(start: str) -> None:
+    """Ctrl-C in the first tenth of a second used to show a traceback out of an import."""
+    code = (
+        "import os, signal, sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'archivefs.errors': os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        f"from archivefs.__main__ import {start}\n"
+        f"sys.exit({start}())"
+    )
+    done = python(code)
+    assert (done.returncode, done.stderr) == (130, "archivefs: interrupted\n")
 
 
 def test_listing_does_not_import_libfuse(tmp_path: Path) -> None:

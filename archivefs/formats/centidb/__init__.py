@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _match(probe: Probe) -> Match:
-    from archivefs.formats.centidb.sources import kind_of
+    from archivefs.formats.centidb.recognition import kind_of
 
     return Match.YES if kind_of(probe) else Match.NO
 

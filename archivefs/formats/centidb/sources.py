@@ -17,44 +17,13 @@ from archivefs.format import Probe
 from archivefs.formats.centidb.client import Worker, lock_words
 from archivefs.formats.centidb.dump import Dump
 from archivefs.formats.centidb.engine import Engine, Item
+from archivefs.formats.centidb.recognition import kind_of
 
-LMDB_MAGIC = b"\xde\xc0\xef\xbe"
-MAGIC_AT = 16
 EXTRA = "archivefs[centidb]"
 LIBRARIES = {"lmdb": "lmdb", "leveldb": "plyvel"}
 KYOTO = "Kyoto Cabinet stores cannot be read: there is no library for it that works with current Python"
 COPY_ATTEMPTS = 5
 _TABLES = (".ldb", ".sst")
-
-
-def kind_of(probe: Probe) -> str:
-    """``lmdb``, ``leveldb``, ``dump``, ``kyoto`` or nothing."""
-    if probe.is_directory:
-        if "data.mdb" in probe.names:
-            return "lmdb" if _magic_in(os.path.join(probe.path, "data.mdb")) else ""
-        return "leveldb" if "CURRENT" in probe.names and _names_manifest(probe.path) else ""
-    head = probe.head
-    if head[MAGIC_AT : MAGIC_AT + 4] == LMDB_MAGIC:
-        return "lmdb"
-    if head.startswith(b"VERSION=3") and b"HEADER=END" in head:
-        return "dump"
-    return "kyoto" if head.startswith(b"KC\n") or probe.name.endswith(".kct") else ""
-
-
-def _magic_in(path: str) -> bool:
-    try:
-        with open(path, "rb") as file:
-            return file.read(MAGIC_AT + 4)[MAGIC_AT:] == LMDB_MAGIC
-    except OSError:
-        return False
-
-
-def _names_manifest(path: str) -> bool:
-    try:
-        with open(os.path.join(path, "CURRENT"), "rb") as file:
-            return file.read(9) == b"MANIFEST-"
-    except OSError:
-        return False
 
 
 def main_file(path: str) -> str:
