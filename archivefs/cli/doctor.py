@@ -8,19 +8,39 @@ from __future__ import annotations
 import ctypes.util
 import importlib.util
 import os
+import re
+import shlex
 import shutil
 import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from archivefs import registry
+from archivefs.cli.configuration import default_path, load
 from archivefs.cli.shared import cli_command, json_option
 from archivefs.cli.shown import json_text, write
-from archivefs.errors import quoted
+from archivefs.errors import ArchiveError, quoted
 from archivefs.fuse.mount import TRANSPORTS
+from archivefs.fuse.stale import stale_mounts
+from archivefs.zips import index
 
 DEVICE = "/dev/fuse"
 CONFIGURATION = "/etc/fuse.conf"
+
+OLDEST_KERNEL = (3, 15)
+"""The first that the transport ``kernel`` can talk to."""
+PASSTHROUGH_KERNEL = (6, 9)
+"""The first that reads whole files of an archive itself."""
+EXTRAS = {
+    "zstandard": ("zstd", "members of zips compressed with it can be read"),
+    "isal": ("fast", "it inflates small members of zips"),
+    "zlib_ng": ("fast", "it inflates large members of zips"),
+    "lmdb": ("centidb", "stores of centidb on LMDB can be read"),
+    "plyvel": ("centidb", "stores of centidb on LevelDB can be read"),
+    "starlette": ("web", "archives can be served over HTTP"),
+    "uvicorn": ("web", "archives can be served over HTTP"),
+}
+"""Modules that may be missing: the extra that brings each, and what it is good for."""
 
 OK, NOTE, PROBLEM = "ok", "note", "problem"
 
@@ -41,8 +61,8 @@ class Check(NamedTuple):
 def command(as_json: bool) -> int:
     """Check whether mounting works on this machine.
 
-    Every line says what was found and, where something is missing, the command that mends it.  The exit code
-    is 1 if mounting would not work.
+    Every line says what was found and, where something is wrong or missing, the command that mends it. The exit
+    code is 1 if there is a problem: mounting would not work, the configuration is wrong, or a mount is dead.
     """
     checks = list(_checks())
     if as_json:
@@ -57,19 +77,25 @@ def command(as_json: bool) -> int:
 def _checks() -> Iterator[Check]:
     device, helper = _device(), _helper()
     library, binding = _library(), _binding()
+    kernel = _kernel()
     works = {
-        "kernel": device.state == OK and helper.state != PROBLEM,
+        "kernel": device.state == OK and kernel.state == OK and helper.state != PROBLEM,
         "fusepy": all(check.state == OK for check in (device, library, binding)),
     }
     usable = [name for name in TRANSPORTS if works.get(name, True)]
     yield device
+    yield kernel
     yield helper
     # fusepy is only one way to the kernel: where another works, it can be done without.
     yield _softened(library) if usable else library
     yield _softened(binding) if usable else binding
     yield _transport(usable)
     yield _allow_other()
-    yield _zstandard()
+    yield _configuration()
+    yield _cache()
+    yield from _stale()
+    for module, (extra, use) in EXTRAS.items():
+        yield _extra(module, extra, use)
     yield from _formats()
 
 
@@ -90,6 +116,20 @@ def _device() -> Check:
     except OSError as error:
         return Check("device", PROBLEM, f"{DEVICE} does not open: {error.strerror}", "sudo modprobe fuse")
     return Check("device", OK, f"{DEVICE} can be used")
+
+
+def _kernel() -> Check:
+    release = os.uname().release
+    match = re.match(r"(\d+)\.(\d+)", release)
+    version = (int(match[1]), int(match[2])) if match else (0, 0)
+    if version < OLDEST_KERNEL:
+        return Check("kernel", NOTE, f"{release} is too old for the transport kernel, which needs 3.15")
+    if version < PASSTHROUGH_KERNEL:
+        return Check(
+            "kernel", OK, f"{release}; files that lie in an archive as they are go through archivefs before 6.9"
+        )
+    who = "as root it reads" if os.geteuid() == 0 else "for root it would read"
+    return Check("kernel", OK, f"{release}; {who} files that lie in an archive as they are by itself (passthrough)")
 
 
 def _helper() -> Check:
@@ -143,11 +183,39 @@ def _allow_other() -> Check:
     return Check("allow_other", NOTE, f"{CONFIGURATION} does not allow -o allow_other and allow_root", mend)
 
 
-def _zstandard() -> Check:
-    if importlib.util.find_spec("zstandard") is None:
-        message = "zstandard is missing, so members compressed with it cannot be read"
-        return Check("zstandard", NOTE, message, "pip install 'archivefs[zstd]'")
-    return Check("zstandard", OK, "members compressed with it can be read")
+def _configuration() -> Check:
+    path = default_path()
+    if not os.path.lexists(path):
+        return Check("config", OK, f"{path}: there is none, and none is needed")
+    try:
+        load(path)
+    except ArchiveError as error:
+        return Check("config", PROBLEM, str(error), f"${{EDITOR:-nano}} {shlex.quote(path)}")
+    return Check("config", OK, path)
+
+
+def _cache() -> Check:
+    path = index.default_path()
+    found = path
+    while not os.path.lexists(found):
+        found = os.path.dirname(found)
+    if not os.path.isdir(found):
+        return Check("cache", NOTE, f"{found} is no folder, so nothing is kept", f"rm {shlex.quote(found)}")
+    if not os.access(found, os.W_OK | os.X_OK):
+        mend = f"sudo chown {os.geteuid()} {shlex.quote(found)} && chmod u+rwx {shlex.quote(found)}"
+        return Check("cache", NOTE, f"you may not write to {found}, so nothing is kept between mounts", mend)
+    return Check("cache", OK, path if found == path else f"{path}: will be made when it is needed")
+
+
+def _stale() -> Iterator[Check]:
+    found = [Check("mounts", PROBLEM, stale.message, stale.mend) for stale in stale_mounts()]
+    yield from found or [Check("mounts", OK, "every mount answers")]
+
+
+def _extra(module: str, extra: str, use: str) -> Check:
+    if importlib.util.find_spec(module) is None:
+        return Check(module, NOTE, f"it is missing; with it, {use}", f"pip install 'archivefs[{extra}]'")
+    return Check(module, OK, use)
 
 
 def _formats() -> Iterator[Check]:

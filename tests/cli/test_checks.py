@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -224,6 +225,10 @@ def healthy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: name)
     monkeypatch.setattr(doctor.os, "geteuid", lambda: 1000)
     monkeypatch.setattr(doctor, "TRANSPORTS", {"fusepy": None})
+    monkeypatch.setattr(doctor, "stale_mounts", lambda: iter([]))
+    monkeypatch.setattr(doctor.os, "uname", lambda: SimpleNamespace(release="6.9.1-generic"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("FUSE_LIBRARY_PATH", raising=False)
     return tmp_path
 
@@ -239,12 +244,16 @@ def test_a_healthy_machine(run: Run, healthy: Path) -> None:
     assert set(found.values()) == {("ok", "")}
     assert list(found) == [
         "device",
+        "kernel",
         "fusermount",
         "libfuse",
         "binding",
         "transport",
         "allow_other",
-        "zstandard",
+        "config",
+        "cache",
+        "mounts",
+        *doctor.EXTRAS,
         "format fake",
     ]
     assert "ok       transport: a mount would use fusepy" in run("doctor").lines
@@ -309,6 +318,61 @@ def test_no_binding_and_no_extras(run: Run, healthy: Path, monkeypatch: pytest.M
     code, found = states(run)
     assert (code, found["binding"]) == (1, ("problem", "pip install fusepy"))
     assert found["zstandard"] == ("note", "pip install 'archivefs[zstd]'")
+    assert found["zlib_ng"] == ("note", "pip install 'archivefs[fast]'")
+    assert found["plyvel"] == ("note", "pip install 'archivefs[centidb]'")
+    assert found["uvicorn"] == ("note", "pip install 'archivefs[web]'")
+
+
+@pytest.mark.parametrize(
+    ("release", "user", "state", "says"),
+    [
+        ("6.18.44-x", 0, "ok", "as root it reads"),
+        ("6.9.0", 1000, "ok", "for root it would read"),
+        ("6.8.12-generic", 0, "ok", "before 6.9"),
+        ("3.14.0", 0, "note", "too old"),
+        ("odd", 0, "note", "too old"),
+    ],
+)
+def test_kernels(
+    run: Run, healthy: Path, monkeypatch: pytest.MonkeyPatch, release: str, user: int, state: str, says: str
+) -> None:
+    monkeypatch.setattr(doctor.os, "uname", lambda: SimpleNamespace(release=release))
+    monkeypatch.setattr(doctor.os, "geteuid", lambda: user)
+    check = doctor._kernel()
+    assert check.state == state
+    assert says in check.message
+    monkeypatch.setattr(doctor, "TRANSPORTS", {"kernel": None})
+    assert states(run)[1]["transport"][0] == ("ok" if state == "ok" else "problem")
+
+
+def test_a_configuration_that_is_wrong(run: Run, healthy: Path) -> None:
+    path = healthy / "config" / "archivefs" / "config.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text("optons: {}")
+    code, found = states(run)
+    assert (code, found["config"]) == (1, ("problem", f"${{EDITOR:-nano}} {path}"))
+    assert any(f"{path}:1: unknown key 'optons'; did you mean options?" in line for line in run("doctor").lines)
+    path.write_text("options: {}")
+    assert states(run) == (0, {**found, "config": ("ok", "")})
+
+
+def test_a_cache_that_cannot_be_written(run: Run, healthy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = healthy / "cache"
+    cache.write_text("")
+    assert states(run)[1]["cache"] == ("note", f"rm {cache}")
+    cache.unlink()
+    cache.mkdir()
+    monkeypatch.setattr(doctor.os, "access", lambda path, _mode: path != str(cache))
+    code, found = states(run)
+    assert (code, found["cache"]) == (0, ("note", f"sudo chown 1000 {cache} && chmod u+rwx {cache}"))
+
+
+def test_dead_mounts(run: Run, healthy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stale = SimpleNamespace(message="the driver of the mount at /m has died", mend="archivefs umount /m")
+    monkeypatch.setattr(doctor, "stale_mounts", lambda: iter([stale]))
+    outcome = run("doctor")
+    assert outcome.code == 1
+    assert f"problem  mounts: {stale.message}; mend it with: {stale.mend}" in outcome.lines
 
 
 @pytest.mark.parametrize("text", [None, "", "#user_allow_other\n", "mount_max = 1000\n"])
