@@ -211,6 +211,8 @@ class Format:
     match: Callable[[Probe], Match]
     open: Callable[[str, Opening], Tree]
     """Opens the archive at an absolute path; raises UnreadableArchive or CorruptArchive."""
+    whole: Callable[[str], str] | None = None
+    """Gives the path of the whole archive, where a file inside it may stand for it; raises UnreadableArchive."""
     options: Sequence[Option] = ()
     verify: Callable[[str, Opening, VerifyRequest], Iterable[Finding]] | None = None
     """Yields findings as they are met; raises UnreadableArchive when it cannot even begin."""

@@ -42,6 +42,7 @@ set_up_system() {
     command -v nano >/dev/null || packages+=(nano)
     command -v gio >/dev/null || packages+=(libglib2.0-bin)
     command -v update-mime-database >/dev/null || packages+=(shared-mime-info)
+    command -v desktop-file-validate >/dev/null || packages+=(desktop-file-utils)
     command -v xmllint >/dev/null || packages+=(libxml2-utils)
     [ "${#packages[@]}" -eq 0 ] || install_packages "${packages[@]}"
     # In a machine that has never mounted anything the module may not be loaded.

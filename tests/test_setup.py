@@ -27,6 +27,7 @@ PROGRAMS = {
     "nano": "nano",
     "gio": "libglib2.0-bin",
     "update-mime-database": "shared-mime-info",
+    "desktop-file-validate": "desktop-file-utils",
     "xmllint": "libxml2-utils",
 }
 

@@ -26,6 +26,7 @@ from archivefs.format import Format
 
 COMMANDS = {
     "mount": "Show one or more archives as a folder",
+    "open": "Mount an archive and show it in the file manager",
     "umount": "Take a mounted archive away again",
     "info": "Say what an archive is and what is in it",
     "ls": "List a directory of an archive",

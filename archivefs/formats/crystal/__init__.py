@@ -33,6 +33,13 @@ def open_crystal(path: str, opening: Opening) -> Tree:
     return CrystalTree(path, opening)
 
 
+def whole(path: str) -> str:
+    """The folder of the project, also by its database or its opener; raises UnreadableArchive."""
+    from archivefs.formats.crystal.location import find_project
+
+    return find_project(path).folder
+
+
 def verify(path: str, opening: Opening, request: VerifyRequest) -> Iterable[Finding]:
     """The database, every row and every body; raises UnreadableArchive."""
     from archivefs.formats.crystal.verify import verify_crystal
@@ -59,6 +66,7 @@ FORMAT = Format(
     summary="Crystal project (.crystalproj)",
     match=match,
     open=open_crystal,
+    whole=whole,
     options=(
         Option(name="unfetched", help="list pages that were seen but never fetched, as empty files", default=False),
         Option(
