@@ -25,7 +25,7 @@ from contrib.bench.processes import STOPPING, can_drop_caches, clear_below
 from contrib.bench.table import table
 from contrib.bench.tools import FOUND, NAMES, Tool, Unready, find
 
-QUICK = {"scale": 0.1, "repeat": 2, "limit": 20.0}
+QUICK = {"scale": 0.05, "repeat": 2, "limit": 5.0}
 FULL = {"scale": 1.0, "repeat": 3, "limit": 120.0}
 
 
@@ -59,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     default = Path(tempfile.gettempdir()) / f"archivefs-bench-{os.getuid()}"
     parser.add_argument("--work", type=Path, default=default, metavar="DIR", help="where inputs are kept (%(default)s)")
     parser.add_argument("--remove", action="store_true", help="remove that folder, and measure nothing")
-    parser.add_argument("--quick", action="store_true", help="a tenth of everything, in about five minutes")
+    parser.add_argument("--quick", action="store_true", help="a twentieth of everything, in less than five minutes")
     parser.add_argument("--only", action="append", metavar="CASE", help="this case alone; may be repeated")
     parser.add_argument("--tools", default="", metavar="A,B", help="these tools alone")
     parser.add_argument("--repeat", type=int, metavar="N", help="rounds; the best counts (3, quick: 2)")
