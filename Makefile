@@ -12,7 +12,7 @@ help:
 	@echo "make test      every test, real mounts included"
 	@echo "make lint      formatting, ruff, mypy --strict"
 	@echo "make check     lint, then test: what CI runs"
-	@echo "make bench     measure, beside other tools; bench-quick: in five minutes"
+	@echo "make bench     measure, beside other tools; bench-quick: in less than five minutes"
 	@echo "make torture   long runs: damaged archives, killed drivers"
 	@echo "make clean     remove what the others made"
 

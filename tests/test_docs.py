@@ -153,7 +153,7 @@ def test_every_option_in_the_readme_exists() -> None:
     typed = [step.command for session in SESSIONS for step in session.steps if step.command.startswith("archivefs")]
     named = re.findall(r"`[^`\n]*`", readme().split("```")[0] + "".join(readme().split("```")[::2]))
     used = {option for text in [*typed, *named] for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)}
-    foreign = {"--chmod"}
+    foreign = {"--chmod", "--limit", "--repeat", "--scale"}  # of rsync and of the benchmark
     assert sorted(used - given - foreign) == []
 
 
