@@ -26,7 +26,7 @@ from archivefs.fuse.stale import ASK_S, DEAD, OUR_TYPE, asked, clean_at
 from archivefs.fuse.unmount import mounts
 
 MOUNTS = "~/archivefs"
-"""Not hidden and not elsewhere: of the mounts of a user, desktops list those in the home folder."""
+"""Not hidden and not elsewhere: of the mounts of a user, GIO lists those in the home folder."""
 
 FEW_DESCRIPTORS = 256
 """More than this command has open."""
