@@ -1,12 +1,13 @@
 """What the installed commands call, and ``python -m archivefs``.
 
 It imports nothing at first, so that Ctrl-C while the rest is loaded ends the command as at any other time:
-with one line and exit code 130, not with a traceback out of some import.
+with one line and exit code 130 (8 where mount(8) asks), not with a traceback out of some import.
 """
 
 import sys
 
 INTERRUPTED = 130
+MOUNT8_INTERRUPTED = 8
 
 
 def main() -> int:
@@ -26,13 +27,13 @@ def mount_helper() -> int:
 
         return command()
     except KeyboardInterrupt:
-        return _interrupted()
+        return _interrupted(MOUNT8_INTERRUPTED)
 
 
-def _interrupted() -> int:
+def _interrupted(code: int = INTERRUPTED) -> int:
     if sys.stderr is not None:
         sys.stderr.write("archivefs: interrupted\n")
-    return INTERRUPTED
+    return code
 
 
 if __name__ == "__main__":

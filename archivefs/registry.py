@@ -225,11 +225,13 @@ def settle(
     chosen: Iterable[Format],
     general: Sequence[Option] = (),
     defaults: Mapping[str, Sequence[str]] | None = None,
+    sloppy: bool = False,
 ) -> Settings:
     """Sort what ``-o`` said among the *general* options and those of the *chosen* formats.
 
     *defaults* are words for the own options of formats, by their names.  Raises BadOption, and UnknownOption for what
-    neither knows: it names the nearest option, or the format that would have understood it.
+    neither knows: it names the nearest option, or the format that would have understood it.  *sloppy*: that is
+    only told of, and left out.
     """
     own = {option.name for option in general}
     taken = list(chosen)
@@ -239,7 +241,11 @@ def settle(
     for word in (word for text in texts for word in options.split(text)):
         name = _name(word)
         if name not in own and name not in theirs:
-            raise _unknown_option(name, own | theirs, taken)
+            error = _unknown_option(name, own | theirs, taken)
+            if not sloppy:
+                raise error
+            log.warning("%s; it is left out", quoted(error.problem))
+            continue
         (general_words if name in own else words).append(word)
     settings = Settings(options.parse([_text(word) for word in general_words], general), words, defaults or {})
     for format in taken:

@@ -15,7 +15,7 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import click
 
@@ -132,22 +132,27 @@ add_debug_option(group)
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command line *args*, or that of the process; gives the exit code."""
+    return run(group, args, name="archivefs", exit_code=exit_code)
+
+
+def run(command: click.Command, args: Sequence[str] | None, *, name: str, exit_code: Callable[[Exception], int]) -> int:
+    """Run *command* with *args*, or those of the process; gives the exit code, for an error that of *exit_code*."""
     running = Running()
     _open_missing_streams()
     _set_up_output()
     try:
-        result = group.main(args, prog_name="archivefs", standalone_mode=False, obj=running)
+        result = command.main(args, prog_name=name, standalone_mode=False, obj=running)
         sys.stdout.flush()
         return result if type(result) is int else 0
     except Exception as error:
         if running.debug and not isinstance(error, (Interrupted, OutputClosed)):
             traceback.print_exc()
-        code = _explain(error)
+        _explain(error)
         try:
             sys.stdout.flush()
         except OSError:  # told already, or less than what was
             _forget_stdout()
-        return code
+        return exit_code(error)
 
 
 def _open_missing_streams() -> None:
@@ -181,26 +186,30 @@ def _set_up_output() -> None:
         logger.addHandler(StderrHandler(logging.WARNING))
 
 
-def _explain(error: Exception) -> int:
-    """Tell the user in one line, and give the exit code.  Total: there is no error it does not know."""
+def exit_code(error: Exception) -> int:
+    """The exit code for *error*.  Total: there is no error it does not know."""
     if isinstance(error, (OutputClosed, BrokenPipeError)):
-        _forget_stdout()
         return OUTPUT_CLOSED
     if isinstance(error, Interrupted):
-        tell("interrupted")
         return INTERRUPTED
-    if isinstance(error, click.Abort):
+    return error.exit_code if isinstance(error, (ArchiveError, click.ClickException)) else 1
+
+
+def _explain(error: Exception) -> None:
+    """Tell the user in one line, unless nobody reads the output any more."""
+    if isinstance(error, (OutputClosed, BrokenPipeError)):
+        _forget_stdout()
+    elif isinstance(error, Interrupted):
+        tell("interrupted")
+    elif isinstance(error, click.Abort):
         tell("given up")
-        return 1
-    if isinstance(error, click.UsageError):
+    elif isinstance(error, click.UsageError):
         where = error.ctx.command_path if error.ctx else "archivefs"
         tell(f"{one_line(error.format_message())} See {where} --help")
-        return error.exit_code
-    if isinstance(error, click.ClickException):
+    elif isinstance(error, click.ClickException):
         tell(one_line(error.format_message()))
-        return error.exit_code
-    tell(_message(error))
-    return error.exit_code if isinstance(error, ArchiveError) else 1
+    else:
+        tell(_message(error))
 
 
 def _message(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -16,10 +17,12 @@ from archivefs.cli.configuration import Word, configuration_for, layered
 from archivefs.cli.shared import OpenRequest, opening_options
 from archivefs.cli.sources import Plan, plan
 from archivefs.compose import SubTree
-from archivefs.errors import BadOption
-from archivefs.fuse.options import MOUNT8_WORDS, MOUNT_OPTIONS, OPEN_OPTIONS, MountOptions
+from archivefs.errors import BadOption, quoted
+from archivefs.fuse.options import MOUNT8_PREFIXES, MOUNT8_WORDS, MOUNT_OPTIONS, OPEN_OPTIONS, MountOptions
 from archivefs.options import Option
 from archivefs.tree import Tree
+
+log = logging.getLogger("archivefs.cli")
 
 GENERAL = (*MOUNT_OPTIONS, *OPEN_OPTIONS)
 
@@ -45,12 +48,16 @@ def _shown(option: Option) -> str:
 @click.option("-f", "--foreground", is_flag=True, help="Stay in the foreground; Ctrl-C unmounts.")
 @click.option("--ready-fd", type=int, metavar="N", help="Write a byte to this descriptor when the mount is usable.")
 @click.option("--subdir", metavar="PATH", help="Show this folder of the archive as the root.")
+@click.option("--dry-run", is_flag=True, help="Check the archive, the options and the mount point; mount nothing.")
+@click.option("--sloppy", is_flag=True, help="Go on without options that are not known.")
 def command(
     places: Sequence[str],
     request: OpenRequest,
     foreground: bool,
     ready_fd: int | None,
     subdir: str | None,
+    dry_run: bool,
+    sloppy: bool,
 ) -> None:
     """Mount an archive as a folder.
 
@@ -59,7 +66,7 @@ def command(
 
     A single NAME is a mount that the configuration file names: archivefs config show lists them.
     """
-    from archivefs.fuse.mount import Mounting, detach, refuse_inside
+    from archivefs.fuse.mount import Mounting, check_mountpoint, detach, refuse_inside
     from archivefs.fuse.unmount import real_mountpoint
 
     *sources, mountpoint = places
@@ -67,13 +74,19 @@ def command(
         sources, mountpoint, request, subdir = _named(mountpoint, request, subdir)
     at = os.path.abspath(mountpoint)
     words, no_exec = without_mount8_words(request.option_texts)
-    planned = plan(sources, replace(request, option_texts=tuple(words)), general=GENERAL)
+    planned = plan(sources, replace(request, option_texts=tuple(words), sloppy=sloppy), general=GENERAL)
     refuse_inside(at, [source.path for source in planned.sources])
     options = _mount_options(planned, no_exec=no_exec)
+    at = os.path.realpath(at) if os.path.isdir(at) else real_mountpoint(at)
+    if dry_run:
+        check_mountpoint(at, clean_stale=options.clean_stale)
+        _open(planned, ByteCache(0), replace(options, read_write=False), subdir).close()
+        return
     told = _kept(ready_fd)
     detached = None if foreground else detach()
 
     def ready() -> None:
+        log.info("%s mounted on %s", quoted(options.source), quoted(at))
         if detached is not None:
             detached()
         _tell(told)
@@ -81,7 +94,7 @@ def command(
     mounting = Mounting(
         open_tree=lambda cache: _open(planned, cache, options, subdir),
         cache=ByteCache(planned.settings.general["cache_size"]),
-        mountpoint=os.path.realpath(at) if os.path.isdir(at) else real_mountpoint(at),
+        mountpoint=at,
         options=options,
         on_ready=ready,
     )
@@ -108,7 +121,7 @@ def without_mount8_words(texts: Sequence[str]) -> tuple[list[str], bool]:
     for word in (word for text in texts for word in option_words.split(text)):
         if word in ("exec", "noexec"):
             no_exec = word == "noexec"
-        elif word not in MOUNT8_WORDS and not word.startswith(("x-", "comment=")):
+        elif word not in MOUNT8_WORDS and not word.startswith(MOUNT8_PREFIXES):
             kept.append(word.replace(",", "\\,"))
     return kept, no_exec
 

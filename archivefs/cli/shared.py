@@ -46,6 +46,8 @@ class OpenRequest:
     format: str | None = None
     option_texts: tuple[str, ...] = ()
     externals: tuple[str, ...] = ()
+    sloppy: bool = False
+    """Options that nobody knows are told of, and left out."""
 
 
 def cli_command(name: str, *, example: str) -> Callable[[Function], click.Command]:
@@ -117,11 +119,7 @@ def _start_debugging(ctx: click.Context, _parameter: click.Parameter, on: bool) 
     if not on or not isinstance(running, Running):
         return
     running.debug = True
-    logger = logging.getLogger("archivefs")
-    logger.setLevel(logging.DEBUG)
-    for handler in logger.handlers:
-        if isinstance(handler, StderrHandler):
-            handler.setLevel(logging.DEBUG)
+    log_from(logging.DEBUG)
 
 
 def debugging() -> bool:
@@ -132,6 +130,15 @@ def debugging() -> bool:
 
 
 # -- messages --
+
+
+def log_from(level: int) -> None:
+    """Show log lines from this level on, and not only warnings."""
+    logger = logging.getLogger("archivefs")
+    logger.setLevel(level)
+    for handler in logger.handlers:
+        if isinstance(handler, StderrHandler):
+            handler.setLevel(level)
 
 
 def tell(message: str) -> None:

@@ -146,6 +146,7 @@ def plan_sources(
         chosen=chosen.values(),
         general=general,
         defaults={name: [word.text for word in own] for name, own in defaults.items()},
+        sloppy=request.sloppy,
     )
     own = [word for each in sources if each.format for word in layered(defaults[each.format.name], given)]
     return Plan(

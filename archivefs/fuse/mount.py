@@ -69,29 +69,42 @@ def transports_for(asked: str) -> list[str]:
 @contextmanager
 def prepared(mountpoint: str) -> Iterator[None]:
     """Make sure *mountpoint* is an empty directory; one that was missing is created, and removed afterwards."""
-    created = False
-    if is_dead(mountpoint):
-        raise _died(mountpoint)
-    try:
-        state = os.stat(mountpoint)
-    except FileNotFoundError:
-        created = _create(mountpoint)
-    except OSError as error:
-        raise _unusable(mountpoint, error) from None
-    else:
-        if not stat.S_ISDIR(state.st_mode):
-            raise MountRefused("the mount point is not a directory", archive=mountpoint)
-        if mounted_at(mountpoint) is not None:
-            advice = f"unmount that first: archivefs umount {mountpoint}"
-            raise MountRefused("something is mounted there already", archive=mountpoint, advice=advice)
-        if _occupied(mountpoint):
-            raise MountRefused("the mount point is not empty", archive=mountpoint, advice="name an empty or new folder")
+    created = not _usable(mountpoint) and _create(mountpoint)
     try:
         yield
     finally:
         if created:
             with suppress(OSError):
                 os.rmdir(mountpoint)
+
+
+def check_mountpoint(mountpoint: str, *, clean_stale: bool) -> None:
+    """Raise MountRefused if nothing could be mounted there, now that nothing is to be."""
+    if clean_stale and is_dead(mountpoint):
+        return
+    folder = os.path.dirname(mountpoint)
+    if not _usable(mountpoint) and not (os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)):
+        raise MountRefused("the mount point cannot be created", archive=mountpoint)
+
+
+def _usable(mountpoint: str) -> bool:
+    """Can something be mounted at *mountpoint* as it is?  False if it is missing; raises MountRefused."""
+    if is_dead(mountpoint):
+        raise _died(mountpoint)
+    try:
+        state = os.stat(mountpoint)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise _unusable(mountpoint, error) from None
+    if not stat.S_ISDIR(state.st_mode):
+        raise MountRefused("the mount point is not a directory", archive=mountpoint)
+    if mounted_at(mountpoint) is not None:
+        advice = f"unmount that first: archivefs umount {mountpoint}"
+        raise MountRefused("something is mounted there already", archive=mountpoint, advice=advice)
+    if _occupied(mountpoint):
+        raise MountRefused("the mount point is not empty", archive=mountpoint, advice="name an empty or new folder")
+    return True
 
 
 def _create(mountpoint: str) -> bool:

@@ -90,9 +90,20 @@ MOUNT8_WORDS = frozenset(
         "nosuid",
         "exec",
         "noexec",
+        "dirsync",
+        "iversion",
+        "noiversion",
+        "lazytime",
+        "nolazytime",
+        "loud",
+        "silent",
+        "mand",
+        "nomand",
     }
 )
 """Words of mount(8) that are accepted; ``dev`` and ``suid`` without effect."""
+MOUNT8_PREFIXES = ("x-", "X-", "comment=", "user=", "helper=", "uhelper=")
+"""How further ones begin, which are meant for others."""
 
 
 @dataclass(frozen=True, kw_only=True)

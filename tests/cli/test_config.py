@@ -95,8 +95,8 @@ def test_another_one_or_none(archive: Path, config: Path) -> None:
 
 
 def test_mount8_reads_none_unless_told(tmp_path: Path) -> None:
-    assert translated(["a", "b", "-o", "umask=022"]) == ["mount", "-o", "umask=022,config=off", "a", "b"]
-    assert translated(["a", "b", "-o", "config=/etc/a.yaml"]) == ["mount", "-o", "config=/etc/a.yaml", "a", "b"]
+    assert translated(["umask=022"]) == ["-o", "umask=022", "-o", "config=off"]
+    assert translated(["config=/etc/a.yaml"]) == ["-o", "config=/etc/a.yaml"]
 
 
 # -- what it decides --
