@@ -142,7 +142,7 @@ def _measured(store: Path, asked: argparse.Namespace) -> tuple[list[Row], int, i
                 _timed(lambda: _get(store, b"\x0b", chosen)),
             ),
         ]
-        return rows, mount.peak(), _worker_peak(mount)
+        return rows, memory(mount._driver.pid, "VmHWM"), _worker_peak(mount)
 
 
 def _timed(work: Callable[[], None]) -> float:

@@ -11,6 +11,7 @@ changing.py     and one per kind that changes something
 workers.py      the threads that read and answer
 watchdog.py     answers for one that hangs
 notify.py       telling the kernel that a living tree has changed
+pruning.py      asking the kernel to forget names, so that ours are few
 passthrough.py  handing whole files over to the kernel
 transport.py    KernelTransport: all of it together
 """

@@ -1,8 +1,9 @@
 """From the kernel's node numbers to nodes and back, with the kernel's count of each.
 
 Where a tree leads back, the number alone finds the node and nothing is kept.  Of other trees (parent, name) is kept
-from the first look-up to the last FORGET.  A file that is made anew at each open gets a number of its own at each
-look-up where the kernel does not tell us of opens, so that what one client reads cannot change under it.
+from the first look-up to the last FORGET, which is asked for when there are too many (``pruning.py``).  A file that is
+made anew at each open gets a number of its own at each look-up where the kernel does not tell us of opens, so that
+what one client reads cannot change under it.
 
 Threading: one lock, never held while a tree is asked.
 """
@@ -11,29 +12,33 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from archivefs.errors import NotFound, StaleNode
 from archivefs.fuse.driver import MAX_TREES, TREE_SHIFT, Driver
-from archivefs.tree import Attributes, File, Node, Reader
+from archivefs.tree import Attributes, File, Kind, Node, Reader
 
 FIRST_SNAPSHOT = MAX_TREES << TREE_SHIFT
 """Numbers from here on belong to no tree."""
 RECENT_NODES = 1000
+BYTES_A_NAME = 640
+"""Of the cache's size: as many names are kept as come to about half of it (measured: 300 bytes each)."""
+FEWEST_NAMES = 10_000
 
 
 class Known:
     """What is kept of a node of a tree that does not lead back."""
 
-    __slots__ = ("count", "name", "node", "nodeid", "parent")
+    __slots__ = ("count", "leaf", "name", "node", "nodeid", "parent")
 
-    def __init__(self, nodeid: int, parent: Known | int, name: str, node: Node | None = None) -> None:
+    def __init__(self, nodeid: int, parent: Known | int, name: str, node: Node | None = None, *, leaf: bool) -> None:
         self.nodeid = nodeid
         self.parent = parent
         """The number suffices for a parent that leads back.  Any other is held, so that it outlives its FORGET."""
         self.name = name
         self.node = node
         """The node itself, where the tree can be changed: it stays what it is when its name becomes another's."""
+        self.leaf = leaf
         self.count = 1
 
 
@@ -47,6 +52,10 @@ class Inodes:
         self._known: dict[int, Known] = {}
         self._taken: dict[int, Snapshot] = {}
         self._serial = itertools.count(FIRST_SNAPSHOT)
+        self.limit = max(FEWEST_NAMES, driver.cache.limit // BYTES_A_NAME)
+        """How many names of trees that do not lead back are kept without asking the kernel to forget some."""
+        self.crowded = threading.Event()
+        """Set when there are more."""
         self._recent: dict[int, Node] = {}
         """Nodes resolved by name not long ago; dropped when the tree has changed."""
 
@@ -126,7 +135,10 @@ class Inodes:
                 known.parent, known.name = self._known.get(parent, parent), name
             else:
                 kept = node if node.tree.writable else None
-                self._known[nodeid] = Known(nodeid, self._known.get(parent, parent), name, kept)
+                leaf = node.kind != Kind.DIRECTORY
+                self._known[nodeid] = Known(nodeid, self._known.get(parent, parent), name, kept, leaf=leaf)
+                if len(self._known) > self.limit:
+                    self.crowded.set()
         return nodeid
 
     def _new_snapshot(self, node: File) -> int:
@@ -159,12 +171,27 @@ class Inodes:
         """Up to *limit* of the (parent, name) that are kept."""
         with self._lock:
             chosen = list(itertools.islice(self._known.values(), limit))
-        return [
-            (known.parent if isinstance(known.parent, int) else known.parent.nodeid, known.name) for known in chosen
-        ]
+        return [_place(known) for known in chosen]
+
+    def oldest(self, limit: int, *, but: Container[int] = ()) -> list[tuple[int, str]]:
+        """Up to *limit* (parent, name) of what was handed out first; they become the newest.
+
+        Only of what is no directory, since somebody may be inside, that cannot be changed, since what has lost its
+        name is found by number alone, and whose number is not in *but*.
+        """
+        with self._lock:
+            seen = list(itertools.islice(self._known.items(), limit))
+            for nodeid, known in seen:
+                del self._known[nodeid]
+                self._known[nodeid] = known
+        return [_place(known) for nodeid, known in seen if known.leaf and known.node is None and nodeid not in but]
 
     def __len__(self) -> int:
         return len(self._known) + len(self._taken)
+
+
+def _place(known: Known) -> tuple[int, str]:
+    return known.parent if isinstance(known.parent, int) else known.parent.nodeid, known.name
 
 
 class Snapshot(File):

@@ -15,6 +15,7 @@ from archivefs.fuse.kernel.device import MountedDevice, open_mounted
 from archivefs.fuse.kernel.negotiation import MAX_READAHEAD, MAX_WRITE, Session, negotiate
 from archivefs.fuse.kernel.notify import Notifier
 from archivefs.fuse.kernel.passthrough import Passthrough
+from archivefs.fuse.kernel.pruning import Pruner
 from archivefs.fuse.kernel.requests import Requests
 from archivefs.fuse.kernel.workers import READ_AGAIN, WORKERS, Crew
 from archivefs.fuse.transport import Transport
@@ -37,6 +38,7 @@ class KernelTransport(Transport):
         self._device: MountedDevice | None = None
         self._crew: Crew | None = None
         self._notifier: Notifier | None = None
+        self._pruner: Pruner | None = None
         self._stopped = False
 
     def serve(self, ready: Callable[[], None]) -> None:
@@ -68,27 +70,32 @@ class KernelTransport(Transport):
         if not self.driver.tree.immutable:
             self._notifier = Notifier(fd, requests)
             self._notifier.start()
+        self._pruner = Pruner(fd, requests)
+        self._pruner.start()
         crew.start()
         if stopped:
             self.stop()
         else:
             ready()
         crew.gone.wait()
-        if self._notifier is not None:
-            self._notifier.stop()
+        self._stop_telling()
 
     def stop(self) -> None:
         with self._lock:
             self._stopped = True
             crew, device = self._crew, self._device
-        if self._notifier is not None:
-            self._notifier.stop()
+        self._stop_telling()
         if crew is not None:
             crew.stop()
         if device is not None:
             device.unmount()
         if crew is not None:
             crew.end()
+
+    def _stop_telling(self) -> None:
+        for teller in (self._notifier, self._pruner):
+            if teller is not None:
+                teller.stop()
 
 
 def agree(fd: int, driver: Driver) -> Session:
