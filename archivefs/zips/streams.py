@@ -90,10 +90,14 @@ class MemberStream:
         self._directory.mark_verified(self._i)
 
     def _named(self, error: ArchiveError) -> ArchiveError:
-        """The same error, saying which member it is about."""
+        """The same error, saying which member it is about; SourceChanged where that is the reason."""
         if error.member:
             return error
         directory = self._directory
+        try:
+            directory.source.watch(now=True)
+        except ArchiveError as reason:
+            error = reason
         return type(error)(
             error.problem, archive=directory.path, member=directory.name(self._i), advice=error.advice, code=error.code
         )

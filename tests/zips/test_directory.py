@@ -361,6 +361,16 @@ class TestTheFile:
         assert len(caplog.records) == 1
         directory.close()
 
+    def test_rewritten_in_place_is_no_damage(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        forge = Forge()
+        forge.add("a", HELLO)
+        directory = opened(tmp_path, forge.end())
+        with open(directory.path, "r+b") as file:
+            file.seek(31)
+            file.write(b"\xff" * 60)
+        with pytest.raises(SourceChanged, match="mount it again"):
+            content(directory, 0)
+
     def test_cut_under_us(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         forge = Forge()
         forge.add("a", HELLO)

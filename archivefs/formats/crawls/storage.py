@@ -203,6 +203,8 @@ class Storage:
         with self._lock:
             found = self._open.get(key)
             if found is not None:
+                if state_of(os.fstat(found.directory.fd)) != item.state:
+                    raise SourceChanged(archive=item.path)
                 self._open.move_to_end(key)
                 return found
         fd = open_regular(item.path)
