@@ -44,6 +44,9 @@ set_up_system() {
     command -v update-mime-database >/dev/null || packages+=(shared-mime-info)
     command -v desktop-file-validate >/dev/null || packages+=(desktop-file-utils)
     command -v xmllint >/dev/null || packages+=(libxml2-utils)
+    command -v man >/dev/null || packages+=(man-db)
+    command -v zsh >/dev/null || packages+=(zsh)
+    command -v fish >/dev/null || packages+=(fish)
     [ "${#packages[@]}" -eq 0 ] || install_packages "${packages[@]}"
     # In a machine that has never mounted anything the module may not be loaded.
     [ -e /dev/fuse ] || as_root modprobe fuse 2>/dev/null || true

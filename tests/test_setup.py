@@ -29,6 +29,9 @@ PROGRAMS = {
     "update-mime-database": "shared-mime-info",
     "desktop-file-validate": "desktop-file-utils",
     "xmllint": "libxml2-utils",
+    "man": "man-db",
+    "zsh": "zsh",
+    "fish": "fish",
 }
 
 
