@@ -3,11 +3,18 @@
 
 PYTHON := .venv/bin/python
 ARGS :=
+# Where install-system puts things, and the root folder of the machine they are for, if that is not this one.
+PREFIX := /usr/local
+SBINDIR := /sbin
+DESTDIR :=
 
-.PHONY: help install test demo lint check bench bench-quick bench-crawls bench-crystal bench-centidb bench-write bench-urldb bench-inflate torture clean
+.PHONY: help install install-system uninstall-system test demo lint check bench bench-quick bench-crawls bench-crystal bench-centidb bench-write bench-urldb bench-inflate torture clean
 
 help:
 	@echo "make install   archivefs with all extras, as .venv/bin/archivefs"
+	@echo "make install-system   archivefs for all users, with man pages, completion and desktop entries;"
+	@echo "               PREFIX=/usr/local SBINDIR=/sbin DESTDIR="
+	@echo "make uninstall-system   take exactly that away again"
 	@echo "make demo      mount a sample site, look at it, copy it out, unmount"
 	@echo "make test      every test, real mounts included"
 	@echo "make lint      formatting, ruff, mypy --strict"
@@ -18,6 +25,14 @@ help:
 
 install:
 	@contrib/setup.sh python
+
+install-system:
+	@contrib/setup.sh python
+	@$(PYTHON) -m contrib.install --prefix "$(PREFIX)" --sbin "$(SBINDIR)" --destdir "$(DESTDIR)"
+
+# Any Python will do.
+uninstall-system:
+	@python3 -m contrib.install --uninstall --prefix "$(PREFIX)" --sbin "$(SBINDIR)" --destdir "$(DESTDIR)"
 
 test:
 	@contrib/setup.sh system python
