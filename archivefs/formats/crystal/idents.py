@@ -65,6 +65,10 @@ class Sort(enum.IntEnum):
     NO_COOKIE = 14
 
 
+_SORTS = tuple(Sort)
+"""By number: a call of the enumeration would cost more than all the rest."""
+
+
 class Fixed(enum.IntEnum):
     """Nodes of which there is one."""
 
@@ -119,9 +123,9 @@ class Idents:
             if found is None:
                 raise NotFound
             return found
-        if sort > max(Sort):
+        if sort >= len(_SORTS):
             raise NotFound
-        return Meaning(Sort(sort), ident & MAX_KEY, ident >> KEY_BITS & MAX_EXTRA)
+        return Meaning(_SORTS[sort], ident & MAX_KEY, ident >> KEY_BITS & MAX_EXTRA)
 
     def _number(self, meaning: Meaning) -> int:
         with self._lock:

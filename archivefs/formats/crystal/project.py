@@ -251,6 +251,13 @@ class Project:
             return LookUp(None, False, None, None)
         return LookUp(row[0], bool(row[1]), row[2], revision_of(row[3:]) if row[3] is not None else None)
 
+    def look_up_leaf(self, url: bytes) -> LookUp:
+        """The same of a name that cannot be a directory's."""
+        row = self.row("look_up_leaf", url)
+        if row is None:
+            return LookUp(None, False, None, None)
+        return LookUp(None, False, row[0], revision_of(row[1:]) if row[1] is not None else None)
+
     def resource_pair(self, one: bytes, two: bytes) -> tuple[Resource | None, Resource | None]:
         """The resources of two URLs."""
         found = {

@@ -36,6 +36,8 @@ class Statements:
     look_up: str
     """lo, hi of the directory, twice, url -> id of the first resource in it or null, was one of its first MAX_BELOW
     fetched?, then resource id and newest revision (a row as of ``revision``), null where there is none"""
+    look_up_leaf: str
+    """url -> resource id, then its newest revision (a row as of ``revision``), null where there is none"""
     resource_pair: str
     """two urls -> rows of url and what ``resource_by_url`` gives"""
     resource_by_url: str
@@ -170,6 +172,8 @@ def _url_statements(schema: Schema) -> dict[str, str]:
         f" exists (select 1 from (select r.id from {resources} r where {range_} limit {MAX_BELOW}) r where {fetched}),"
         f" r.id, {_row(schema)} from (select 1) left join {resources} r on r.url = cast(? as text)"
         f" left join {_revisions(schema)} v on v.id = {newest}",
+        "look_up_leaf": f"select r.id, {_row(schema)} from {resources} r"
+        f" left join {_revisions(schema)} v on v.id = {newest} where r.url = cast(? as text)",
         "resource_pair": f"select url, {known} from (select r.url, r.id, {newest} as d from {resources} r"
         " where r.url in (cast(? as text), cast(? as text)) limit 2)",
         "resource_by_url": f"select {known} from (select r.id, {newest} as d from {resources} r"

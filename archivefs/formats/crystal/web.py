@@ -127,11 +127,12 @@ class WebView(UrlView):
         if name.startswith("^") or name.endswith(PAGE_SUFFIX):
             return super().child(prefix, name)
         piece = leaf_piece(name)
-        if not isinstance(piece, str) or "?" in piece or "#" in piece:
+        if not isinstance(piece, str):
             return super().child(prefix, name)
         url = prefix + raw(piece)
         try:
-            found = self.project.look_up(url)
+            leaf_only = "?" in piece or "#" in piece
+            found = self.project.look_up_leaf(url) if leaf_only else self.project.look_up(url)
         except LimitExceeded:
             return super().child(prefix, name)
         if found.first is not None:
