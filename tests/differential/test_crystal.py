@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from archivefs.formats.crystal.tree import CrystalTree
 from archivefs.tree import File
 from tests.formats.crystal.projects import opened
+from tests.mount.harness import mounted
 from tests.samples.crystal import HTML, TEXT, ProjectWriter, body_path
 from tests.shared import SHARED
 from tests.walking import content_of, walk
@@ -96,6 +98,23 @@ def test_web_is_what_the_shell_says(made: Path) -> None:
             assert int(xattrs["user.archivefs.revision"]) == row.revision
             assert xattrs["user.archivefs.status"].decode() == row.status
             assert content_of(shown[url]) == body_path(made, row.revision, 2).read_bytes()
+
+
+def test_a_mounted_project_is_what_the_shell_says(made: Path, tmp_path: Path) -> None:
+    expected = pages(made)
+    with mounted(made, at=tmp_path / "m") as mount:
+        for folder, _, files in os.walk(mount.path / "web"):
+            for name in files:
+                page = os.path.join(folder, name)
+                row = expected.pop(os.getxattr(page, "user.xdg.origin.url"))
+                assert os.getxattr(page, "user.archivefs.status").decode() == row.status
+                assert Path(page).read_bytes() == body_path(made, row.revision, 2).read_bytes()
+                assert os.getxattr(page, "user.archivefs.body").decode() == _where(made, row.revision)
+    assert expected == {}
+
+
+def _where(path: Path, revision: int) -> str:
+    return str(body_path(path, revision, 2).relative_to(path))
 
 
 def test_history_is_what_the_shell_says(made: Path) -> None:
