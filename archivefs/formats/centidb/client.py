@@ -52,7 +52,9 @@ class Worker(Engine):
     ) -> None:
         self.kind = kind
         self._path = path
-        self._options = [kind, path, db, *words]
+        self._words = words
+        self._db = db
+        self._locked = False
         self._timeout_s = timeout_s
         self._lock = threading.RLock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -80,6 +82,9 @@ class Worker(Engine):
         return [Item(key or b"", size) for key, size in zip(fields, numbers, strict=True)], more == b"1"
 
     def state(self) -> int:
+        if not self._locked and self._lock_words():  # a writer has come, beside whom only the lock makes reading safe
+            with self._lock:
+                self._end()
         return int(self._ask(b"state")[0] or 0)
 
     @contextlib.contextmanager
@@ -151,11 +156,13 @@ class Worker(Engine):
     # -- the process --
 
     def _start(self) -> None:
+        words = [*self._words, *([] if "lock" in self._words else self._lock_words())]
+        self._locked = "lock" in words
         ours, theirs = socket.socketpair()
         with theirs:
             try:
                 self._process = subprocess.Popen(
-                    [sys.executable, worker.__file__, str(theirs.fileno()), *self._options],
+                    [sys.executable, worker.__file__, str(theirs.fileno()), self.kind, self._path, self._db, *words],
                     pass_fds=[theirs.fileno()],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
@@ -178,6 +185,13 @@ class Worker(Engine):
             self._end()
             raise self._cannot_open((told[1] or b"").decode(), (told[2] or b"").decode("utf-8", "replace"))
         self.longest_key = int(told[2] or 0)
+
+    def _lock_words(self) -> list[str]:
+        """How it must be opened for reading: with its lock where there is one that can be used, never making one."""
+        if self.kind != "lmdb":
+            return []
+        lock = os.path.join(self._path, "lock.mdb") if os.path.isdir(self._path) else self._path + "-lock"
+        return ["lock"] if os.access(lock, os.R_OK | os.W_OK) else []
 
     def _cannot_open(self, kind: str, text: str) -> ArchiveError:
         if kind == "busy":
@@ -254,9 +268,3 @@ class _Changes(Changes):
 
     def delete(self, key: bytes) -> None:
         self._engine._ask(b"delete", key)
-
-
-def lock_words(path: str) -> list[str]:
-    """How LMDB must be opened for reading: with its lock where there is one that can be used, and never making one."""
-    lock = os.path.join(path, "lock.mdb") if os.path.isdir(path) else path + "-lock"
-    return ["lock"] if os.access(lock, os.R_OK | os.W_OK) else []

@@ -218,11 +218,17 @@ def _bound_of(beginning: str, dialect: Dialect) -> bytes:
 # -- names of collections, counters and encodings --
 
 
-def cname(name: bytes) -> str:
+def cname(name: bytes, limit: int = MAX_BYTES) -> str:
     """The file name of a collection: letters and some signs as they are, other bytes as ``%XX``."""
     text = name.decode("utf-8", "surrogateescape")
     shown = "".join(_cname_unit(character, at) for at, character in enumerate(text)) or "%"
-    return _shortened_cname(shown, name)
+    return _shortened_cname(shown, name, limit)
+
+
+def encoding_name(idx: int, name: bytes) -> str:
+    """The file name of an encoding: its number, and its name as that of a collection."""
+    head = f"{idx:03d}-"
+    return head + cname(name, MAX_BYTES - len(head))
 
 
 def _cname_unit(character: str, at: int) -> str:
@@ -235,8 +241,8 @@ def _is_letter(character: str) -> bool:
     return unicodedata.category(character).startswith("L")
 
 
-def _shortened_cname(shown: str, name: bytes) -> str:
-    if len(shown.encode()) <= MAX_BYTES:
+def _shortened_cname(shown: str, name: bytes, limit: int) -> str:
+    if len(shown.encode()) <= limit:
         return shown
     size = end = 0
     for match in re.finditer(r"%[0-9A-F]{2}|.", shown, re.DOTALL):

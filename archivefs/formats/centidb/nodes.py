@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from archivefs.errors import NotFound
+from archivefs.errors import LimitExceeded, NotFound
 from archivefs.readers import BytesReader
 from archivefs.tree import MAX_IDENT, Attributes, Directory, Entry, File, Kind, Node, Reader, Symlink
 
@@ -85,8 +85,15 @@ class StoredFile(File):
         item = self.tree.store.item(self._physical)
         if item is None:
             raise NotFound
-        version = version_of(self.tree.store.value(self._physical)) if not self.tree.immutable else 0
-        return Attributes(item.size, self.tree.mtime_ns, version)
+        return Attributes(item.size, self.tree.mtime_ns, self._version())
+
+    def _version(self) -> int:
+        if self.tree.immutable:
+            return 0
+        try:
+            return version_of(self.tree.store.value(self._physical))
+        except LimitExceeded:  # it is there, and cannot be read
+            return 0
 
     def open(self) -> Reader:
         value = self.tree.store.value(self._physical)

@@ -36,7 +36,10 @@ class RecordFile(File):
 
     def attributes(self) -> Attributes:
         store = self.tree.store
-        place, value = store.locate(self.collection.idx, self.key)
+        try:
+            place, value = store.locate(self.collection.idx, self.key)
+        except LimitExceeded:  # it is there, and cannot be read
+            return Attributes(store.stored_size(self.collection.idx, self.key), self.tree.mtime_ns)
         return Attributes(store.size(place, value), self.tree.mtime_ns, version_of(value, place.member))
 
     def open(self) -> Reader:

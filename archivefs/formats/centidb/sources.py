@@ -14,7 +14,7 @@ from typing import Any
 
 from archivefs.errors import BadOption, MissingLibrary, SourceBusy, SourceChanged, TreeReadOnly, UnreadableArchive
 from archivefs.format import Probe
-from archivefs.formats.centidb.client import Worker, lock_words
+from archivefs.formats.centidb.client import Worker
 from archivefs.formats.centidb.dump import Dump
 from archivefs.formats.centidb.engine import Engine, Item
 from archivefs.formats.centidb.recognition import kind_of
@@ -52,7 +52,7 @@ def open_engine(path: str, options: Mapping[str, Any], *, read_write: bool) -> E
     require(kind)
     if kind == "leveldb":
         return Worker(kind, path) if read_write else CopiedLevelDb(path)
-    words = ["writable", "lock"] if read_write else lock_words(path)
+    words = ["writable", "lock"] if read_write else []
     return Worker(kind, path, db=db, words=[*words, *(["consistent"] if options.get("consistent") else [])])
 
 

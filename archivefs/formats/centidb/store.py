@@ -183,6 +183,12 @@ class Store:
                 if len(self._recent) > RECENT:
                     del self._recent[next(iter(self._recent))]
 
+    def stored_size(self, idx: int, key: bytes) -> int:
+        """How much is stored where a record is; 0 where there is none."""
+        place = self.find(idx, key)
+        item = None if place is None else self.item(place.physical)
+        return 0 if item is None else item.size
+
     def item(self, physical: bytes) -> Item | None:
         """One physical entry, without its value."""
         found, _ = self.engine.scan(physical, physical, 1)
@@ -310,16 +316,18 @@ class Store:
     def rows_of(self, idx: int, item: Item, previous: bytes | None) -> Iterator[Row]:
         """The records in one physical entry that are not hidden by others.
 
-        *previous* is the physical key before it, if it is known: where it lies before every member, nothing that
-        could hide one lies in between.
+        *previous* is the physical key before it, if it is known: where it lies before every member, and every member
+        before this entry, nothing that could hide one lies in between.
         """
         base = self.base(idx)
         found = self.members_of(item, base)
         if len(found) == 1 and found[0].place.member is None:
             yield found[0]
             return
-        lowest = min((row.key.data for row in found), default=b"")
-        alone = previous is not None and previous < base + lowest
+        members = [row.key.data for row in found]
+        alone = (
+            previous is not None and bool(members) and previous < base + min(members) < base + max(members) < item.key
+        )
         seen: set[bytes] = set()
         for row in found:
             if row.key.data in seen:

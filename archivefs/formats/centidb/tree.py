@@ -199,7 +199,7 @@ class CentidbTree(Tree):
             }
             text = yamltext.mapping(fields)
             file = SteadyFile(self, lambda text=text: text, "encoding", idx)  # type: ignore[misc]
-            makers[keynames.cname(b"%03d-" % idx + name)] = (Kind.FILE, lambda file=file: file)
+            makers[keynames.encoding_name(idx, name)] = (Kind.FILE, lambda file=file: file)
         return makers  # type: ignore[return-value]
 
     def _collections(self, metadata: Metadata) -> Makers:

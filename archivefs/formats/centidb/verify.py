@@ -124,7 +124,10 @@ class Check:
         for warning in batch.warnings:
             yield self._say("zlib-trailing" if warning == packers.TRAILING else "batch-item", warning)
         for index, member in enumerate(batch.members):
-            if self._store.find(collection.idx, member) != Place(self._item.key, index):
+            found = self._store.find(collection.idx, member)
+            if found is None:
+                yield self._say("batch-order", "a member of its batch cannot be found: it is not stored behind its key")
+            elif found != Place(self._item.key, index):
                 yield self._say("record-hidden", "a member of its batch is hidden by another record of the same key")
 
     def _say(self, code: str, problem: str) -> Finding:

@@ -30,7 +30,7 @@ from archivefs.formats.centidb.sources import open_engine
 from tests.formats.centidb.opening import open_tree, opened, shown
 from tests.samples import centidb as sample
 from tests.samples.centidb import write_dump, write_leveldb, write_lmdb
-from tests.walking import names_of
+from tests.walking import content_of, names_of
 
 ENTRIES = {b"%04d" % at: b"v" * at for at in range(0, 3000, 3)}
 
@@ -274,9 +274,27 @@ def test_a_lock_file_that_is_there_is_used_and_alone_may_change(tmp_path: Path) 
     before = digest_of(path)
     with opened(path) as tree:
         shown(tree)
-        assert "lock" in tree.store.engine._options
+        assert tree.store.engine._locked
     after = digest_of(path)
     assert [name for name in before if before[name] != after[name] and not name.endswith("lock.mdb")] == []
+
+
+def test_a_writer_that_comes_later_is_noticed(tmp_path: Path) -> None:
+    """Without its lock a reader beside a writer would read pages that are written anew."""
+    import lmdb
+
+    path = make("lmdb", tmp_path, sample.library().entries)
+    with opened(path) as tree:
+        engine = tree.store.engine
+        engine.state()
+        assert not engine._locked
+        with lmdb.open(str(path), map_size=1 << 28) as writer:
+            before = engine.state()
+            assert engine._locked
+            with writer.begin(write=True) as transaction:
+                transaction.put(b"\x0a" + sample.key(9), b"\x03new")
+            assert engine.state() > before
+            assert content_of(tree.lookup(("collections", "people", "records", "Pa9"))) == b"new"
 
 
 def test_a_live_writer_beside_us(tmp_path: Path) -> None:

