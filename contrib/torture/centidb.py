@@ -130,11 +130,13 @@ def a_store(data: bytes) -> None:
         archive="store",
     )
     for idx in store.metadata.collections:
-        for row in store.rows(idx):
-            place = store.find(idx, row.key.data)
-            assert place == row.place, (row, place)
+        for named in store.listed(idx):
+            assert named.name == keynames.whole_name(keys.decode_tuple(named.data, store.dialect))
+            place = store.find(idx, named.data)
+            assert place is not None, named
             with contextlib.suppress(ArchiveError):
-                store.read(row.place)
+                assert place == store.locate(idx, named.data)[0]
+                store.read(place)
     for key, value in entries.items():
         store.is_unknown(key, len(value))
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archivefs.errors import ArchiveError, CorruptMember
-from archivefs.formats.centidb import batches, keyjson, keynames, keys
+from archivefs.formats.centidb import batches, keyjson, keynames, keys, quicknames, sevenbits
 from archivefs.formats.centidb.dialects import ACID_BARE, ACID_PREFIXED, CENTIDB, Dialect
 from archivefs.formats.centidb.keys import Moment
 
@@ -129,6 +129,27 @@ def rank(value: keys.Element) -> tuple:
     return (6, value.bytes)
 
 
+@given(data=st.binary(max_size=400))
+def test_strings_are_groups_of_seven_bits(data: bytes) -> None:
+    bits = "".join(f"{byte:08b}" for byte in data)
+    groups = bytes(0x80 | int(bits[at : at + 7].ljust(7, "0"), 2) for at in range(0, len(bits), 7))
+    assert sevenbits.grouped(data) == groups
+    assert sevenbits.ungrouped(groups) == (data, True)
+
+
+@given(groups=st.binary(max_size=400))
+def test_any_groups_are_a_string_or_refused(groups: bytes) -> None:
+    bits = "".join(f"{byte & 0x7F:07b}" for byte in groups)
+    size = len(bits) // 8
+    try:
+        data, padded_with_zeros = sevenbits.ungrouped(groups)
+    except CorruptMember:
+        assert len(groups) % 8 == 1
+        return
+    assert data == bytes(int(bits[8 * at : 8 * at + 8], 2) for at in range(size))
+    assert padded_with_zeros == ("1" not in bits[8 * size :])
+
+
 # -- whatever the bytes --
 
 
@@ -145,6 +166,37 @@ def test_any_bytes_are_a_key_or_refused(dialect: Dialect, data: bytes) -> None:
     for one in found:
         keynames.flat_name(one).encode()
         assert one.ends == tuple(sorted(one.ends))
+
+
+@DIALECTS
+@given(
+    data=st.binary(max_size=60)
+    | st.lists(st.sampled_from([0x15, 0x14, 0x5C, 0x28, 0x32, 0x66, 0xF0, 0xF1, 0xF9, 0xFA, 0x80, 0, 1])).map(bytes)
+    | st.lists(tuples, min_size=1, max_size=4).map(lambda several: keys.encode_key(several, CENTIDB))
+)
+def test_quick_names_are_those_of_decoded_keys(dialect: Dialect, data: bytes) -> None:
+    quick = quicknames.QuickNames(dialect)
+    try:
+        found = keys.decode_key(data, dialect)
+    except CorruptMember:
+        found = []
+    usual = bool(found) and all(one.canonical for one in found)
+    assert quick.tuples(data) == ([(one.data, keynames.whole_name(one)) for one in found] if usual else [])
+    assert quick.name(data) == (keynames.whole_name(found[0]) if usual and len(found) == 1 and data else None)
+
+
+@given(number=integers)
+def test_quick_names_of_numbers(number: int) -> None:
+    assert quicknames.QuickNames(CENTIDB).name(encoded(number, CENTIDB)) == keynames.element_name(number)
+
+
+@pytest.mark.parametrize(
+    "digits", ["f100", "fa000000", "fa0108ef", "fb00ffffff", "fe00ffffffffffff", "ff00ffffffffffffff"]
+)
+def test_numbers_longer_than_need_be_have_no_quick_name(digits: str) -> None:
+    data = bytes.fromhex("15" + digits)
+    assert not keys.decode_tuple(data, CENTIDB).canonical
+    assert quicknames.QuickNames(CENTIDB).name(data) is None
 
 
 @DIALECTS

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 from uuid import UUID
 
 from archivefs.errors import CorruptMember
-from archivefs.formats.centidb import varints
+from archivefs.formats.centidb import sevenbits, varints
 from archivefs.formats.centidb.dialects import Dialect
 
 NULL, NEGATIVE, INTEGER, BOOL, BLOB, TEXT = 0x0F, 0x14, 0x15, 0x1E, 0x28, 0x32
@@ -119,12 +118,8 @@ def encode_string(data: bytes, dialect: Dialect) -> bytes:
     """Groups of seven bits, each in a byte with the eighth bit set; the last one without it, or open."""
     if not data:
         return b"" if dialect.open_strings else b"\x00"
-    bits = f"{int.from_bytes(data, 'big'):0{8 * len(data)}b}"
-    bits += "0" * (-len(bits) % 7)
-    groups = bytearray(0x80 | int(bits[at : at + 7], 2) for at in range(0, len(bits), 7))
-    if not dialect.open_strings:
-        groups[-1] &= 0x7F
-    return bytes(groups)
+    groups = sevenbits.grouped(data)
+    return groups if dialect.open_strings else groups[:-1] + bytes((groups[-1] & 0x7F,))
 
 
 # -- decoding --
@@ -211,7 +206,7 @@ def _decode_string(data: bytes, at: int, kind: int, dialect: Dialect) -> tuple[E
     match = (_OPEN if dialect.open_strings else _MARKED).match(data, at)
     if match is None:
         raise CorruptMember("a string is not ended")
-    raw, canonical = _regroup(match[0])
+    raw, canonical = sevenbits.ungrouped(match[0])
     if kind == BLOB:
         return raw, match.end(), canonical
     try:
@@ -220,24 +215,9 @@ def _decode_string(data: bytes, at: int, kind: int, dialect: Dialect) -> tuple[E
         raise CorruptMember("a text is not UTF-8") from None
 
 
-@lru_cache(maxsize=4096)  # the first elements of neighbours are mostly the same
-def _regroup(groups: bytes) -> tuple[bytes, bool]:
-    count = len(groups)
-    if count % 8 == 1 and groups != b"\x00":
-        raise CorruptMember("a string has a group of bits too many")
-    size = 7 * count // 8
-    if size == 0:
-        return b"", True
-    padding = 7 * count - 8 * size
-    # Joining text and one conversion is linear; shifting one large number would be quadratic.
-    number = int("".join(map(_BITS.__getitem__, groups)), 2)
-    return (number >> padding).to_bytes(size, "big"), number & ((1 << padding) - 1) == 0
-
-
 _INVERTED = bytes(range(255, -1, -1))
 _OPEN = re.compile(rb"[\x80-\xff]*")
 _MARKED = re.compile(rb"[\x80-\xff]*[\x00-\x7f]")
-_BITS = [f"{byte & 0x7F:07b}" for byte in range(256)]
 
 
 def joined(tuples: Sequence[bytes]) -> bytes:

@@ -83,6 +83,26 @@ class Metadata:
         else:
             self.counters[name] = value
 
+    # -- indices --
+
+    def has_index(self, collection: Collection) -> bool:
+        """Is there an index on it?"""
+        return any(self.is_on(other, collection) for other in self.collections.values())
+
+    def is_on(self, index: Collection, collection: Collection) -> bool:
+        """Is it an index on that collection?"""
+        parent = self.parent(index)
+        return parent is not None and parent.idx == collection.idx
+
+    def parent(self, index: Collection) -> Collection | None:
+        """The collection an index is for, if there is one that is no index itself."""
+        if not index.is_index or index.index_for is None:
+            return None
+        for other in self.collections.values():
+            if other.name == index.index_for and not other.is_index:
+                return other
+        return None
+
 
 def read_metadata(engine: Engine, prefix: bytes, dialect: Dialect) -> Metadata:
     """All rows; nothing is raised for what is wrong with one of them."""

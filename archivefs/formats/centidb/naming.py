@@ -8,6 +8,7 @@ from archivefs.errors import CorruptMember
 from archivefs.formats.centidb import keynames, keys
 from archivefs.formats.centidb.keynames import CutName
 from archivefs.formats.centidb.keys import KeyTuple
+from archivefs.formats.centidb.places import Named
 from archivefs.formats.centidb.store import Store
 
 
@@ -18,13 +19,14 @@ class Naming:
         self._store = store
         self.hexed = hexed
 
-    def whole(self, key: KeyTuple) -> str:
-        """The name, however long."""
-        return (key.data.hex() or keynames.EMPTY) if self.hexed else keynames.whole_name(key)
-
     def name(self, key: KeyTuple, extension: str = "") -> str:
         """The name, cut if need be, with what is appended to it."""
-        return keynames.shortened(self.whole(key), key.data, keynames.MAX_BYTES - len(extension)) + extension
+        return self.shown(Named(key.data, "" if self.hexed else keynames.whole_name(key)), extension)
+
+    def shown(self, named: Named, extension: str = "") -> str:
+        """The same, of a record whose readable name is known."""
+        whole = (named.data.hex() or keynames.EMPTY) if self.hexed else named.name
+        return keynames.shortened(whole, named.data, keynames.MAX_BYTES - len(extension)) + extension
 
     def parse(self, name: str) -> bytes | CutName | None:
         """What a name says: a key, the beginning of one, or nothing."""

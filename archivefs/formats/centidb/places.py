@@ -35,6 +35,15 @@ class Row(NamedTuple):
     place: Place
 
 
+class Named(NamedTuple):
+    """A record as a listing shows it."""
+
+    data: bytes
+    """Its encoded key."""
+    name: str
+    """The readable name of that, however long."""
+
+
 def next_after(beginning: bytes) -> bytes | None:
     """The smallest key greater than all that begin so; None if there is none."""
     trimmed = beginning.rstrip(b"\xff")

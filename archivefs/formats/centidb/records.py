@@ -72,8 +72,8 @@ class RecordsDirectory(StoreDirectory):
     def entries(self, after: str | None = None) -> Iterator[Entry]:
         naming = self.tree.naming
         key = None if after is None else naming.key(self.collection.idx, after)
-        for row in self.tree.store.rows(self.collection.idx, None if key is None else key.data):
-            yield Entry(naming.name(row.key), Kind.FILE)
+        for named in self.tree.store.listed(self.collection.idx, None if key is None else key.data):
+            yield Entry(naming.shown(named), Kind.FILE)
 
 
 # -- decoded/ --
@@ -115,7 +115,7 @@ class DecodedDirectory(StoreDirectory):
     def child(self, name: str) -> Node:
         for extension in EXTENSIONS.values():
             key = self._key(name, extension)
-            made = self._rendering(key)
+            made = None if key is None else self._rendering(key.data)
             if key is not None and made is not None and made.extension == extension:
                 return DecodedFile(self.tree, self._collection, key.data, extension)
         raise NotFound(member=name)
@@ -125,21 +125,19 @@ class DecodedDirectory(StoreDirectory):
         if after is not None:
             found = (self._key(after, extension) for extension in EXTENSIONS.values())
             start = next((key.data for key in found if key is not None), None)
-        for row in self.tree.store.rows(self._collection.idx, start):
-            made = self._rendering(row.key)
+        for named in self.tree.store.listed(self._collection.idx, start):
+            made = self._rendering(named.data)
             if made is not None:
-                yield Entry(self.tree.naming.name(row.key, made.extension), Kind.FILE)
+                yield Entry(self.tree.naming.shown(named, made.extension), Kind.FILE)
 
     def _key(self, name: str, extension: str) -> KeyTuple | None:
         if not name.endswith(extension):
             return None
         return self.tree.naming.key(self._collection.idx, name, extension)
 
-    def _rendering(self, key: KeyTuple | None) -> Rendering | None:
-        if key is None:
-            return None
+    def _rendering(self, key: bytes) -> Rendering | None:
         try:
-            return self.tree.rendering(self._collection, key.data)
+            return self.tree.rendering(self._collection, key)
         except ArchiveError:
             return None  # what cannot be read has no rendering; its record says why
 

@@ -17,12 +17,13 @@ from archivefs.formats.centidb import detection, keys, packers, varints
 from archivefs.formats.centidb.batches import Batch, open_batch
 from archivefs.formats.centidb.dialects import Dialect
 from archivefs.formats.centidb.engine import FIRST_CHUNK, Engine, Item
-from archivefs.formats.centidb.keynames import CutName
+from archivefs.formats.centidb.keynames import CutName, whole_name
 from archivefs.formats.centidb.keys import SEP, KeyTuple
-from archivefs.formats.centidb.metadata import Collection, Metadata, read_metadata
+from archivefs.formats.centidb.metadata import Metadata, read_metadata
 from archivefs.formats.centidb.packers import Packing
-from archivefs.formats.centidb.places import Limits, Place, Row, next_after
+from archivefs.formats.centidb.places import Limits, Named, Place, Row, next_after
 from archivefs.formats.centidb.problems import Problems
+from archivefs.formats.centidb.quicknames import QuickNames
 
 MAX_CUT_WALK = 1 << 16
 """How many keys of the same beginning are looked at for one cut name."""
@@ -52,6 +53,7 @@ class Store:
         self.stale: dict[tuple[int, bytes], int] = {}
         """Index entries that lead nowhere, as far as they were listed."""
         self.dialect: Dialect = detection.detect(engine, prefix, dialect)
+        self.quick = QuickNames(self.dialect)
         self._cache = cache
         self._owner = ("centidb", id(self))
         self._lock = threading.Lock()
@@ -149,29 +151,28 @@ class Store:
         base = self.base(idx)
         physical = base + key
         for count, item in enumerate(self.engine.items(physical, base)):
-            if item.key == physical:
-                return Place(physical)
-            index = self._index_in(item, base, key)
-            if index is not None:
-                return Place(item.key, index)
+            place = self._place_in(item, base, key)
+            if place is not None:
+                return place
             if count >= self.limits.walk:
                 break
         return None
 
     def locate(self, idx: int, key: bytes) -> tuple[Place, bytes]:
         """Where a record is and the value that is stored there; raises NotFound."""
-        physical = self.base(idx) + key
+        base = self.base(idx)
+        physical = base + key
         recent = self._recent.get(physical)
         if recent is not None and time.monotonic() - recent[0] < RECENT_S:
             return recent[1], recent[2]
-        value = self.engine.get(physical, self.limits.value + SLACK)
-        place: Place | None = Place(physical)
+        # Mostly the first entry that is met is it, or the batch that has it: one question for both.
+        items, _ = self.engine.scan(physical, base, 1, RECENT_BYTES)
+        place = self._place_in(items[0], base, key) or self.find(idx, key) if items else None
+        if place is None:
+            raise NotFound(archive=self.archive)
+        value = items[0].value if place.physical == items[0].key else None
         if value is None:
-            place = self.find(idx, key)
-            if place is None:
-                raise NotFound(archive=self.archive)
             value = self.value(place.physical)
-        assert place is not None
         self._remember(physical, place, value)
         return place, value
 
@@ -194,33 +195,34 @@ class Store:
         found, _ = self.engine.scan(physical, physical, 1)
         return found[0] if found and found[0].key == physical else None
 
-    def _index_in(self, item: Item, base: bytes, key: bytes) -> int | None:
+    def _place_in(self, item: Item, base: bytes, key: bytes) -> Place | None:
+        """The record in one physical entry, if it is there."""
         data = item.key[len(base) :]
+        if data == key:
+            return Place(item.key)
         if SEP not in data or not item.size:
             return None  # no batch
         if self.dialect.numbered and key not in data:
             return None
-        tuples = self._batch_tuples(data)
-        if len(tuples) < 2:
-            return None
-        members = self._members(item.key, tuples)
-        return members.index(key) if key in members else None
+        members = self._members(item.key, data)
+        return Place(item.key, members.index(key)) if key in members else None
 
-    def _batch_tuples(self, data: bytes) -> list[KeyTuple]:
-        """The same as `tuples`, kept for a while: neighbours are often read one after the other."""
-        if len(data) > RECENT_KEY:
-            return self.tuples(data)
+    def _members(self, physical: bytes, data: bytes) -> Sequence[bytes]:
+        """The encoded keys in a batch; nothing where it is none."""
+        tuples = self._encoded_tuples(data)
+        if self.dialect.numbered or len(tuples) != 2:
+            return tuples[::-1] if len(tuples) > 1 else ()
+        return self.batch(physical).members
+
+    def _encoded_tuples(self, data: bytes) -> list[bytes]:
+        """The tuples of a key, kept for a while: neighbours are often read one after the other."""
         token = (self._owner, "tuples", data)
-        found: list[KeyTuple] | None = self._cache.get(token)
+        found: list[bytes] | None = self._cache.get(token) if len(data) <= RECENT_KEY else None
         if found is None:
-            found = self.tuples(data)
-            self._cache.put(token, found, 8 * len(data) + 300 * len(found))
+            found = [one.data for one in self.quick.tuples(data) or self.tuples(data)]
+            if len(data) <= RECENT_KEY:
+                self._cache.put(token, found, 2 * len(data) + 60 * len(found))
         return found
-
-    def _members(self, physical: bytes, tuples: Sequence[KeyTuple]) -> Sequence[bytes]:
-        if self.dialect.numbered or len(tuples) > 2:
-            return [found.data for found in reversed(tuples)]
-        return self.batch(physical, tuples).members
 
     def batch(self, physical: bytes, tuples: Sequence[KeyTuple] = (), value: bytes | None = None) -> Batch:
         """The batch of a physical key, from the cache if its value is still the same."""
@@ -287,7 +289,7 @@ class Store:
 
     # -- listing --
 
-    def rows(self, idx: int, after: bytes | None = None) -> Iterator[Row]:
+    def listed(self, idx: int, after: bytes | None = None) -> Iterator[Named]:
         """The records of a collection in stored order, from the first one or behind the one of that key."""
         base = self.base(idx)
         start, skipped = base, -1
@@ -298,43 +300,51 @@ class Store:
                 start, skipped = place.physical, place.member
         previous = b"" if after is None else None
         count = 0
+        quick_name = self.quick.name
         for item in self.engine.items(start, base, count=FIRST_CHUNK):
-            if SEP not in item.key[len(base) :]:  # a record by itself, as most are
-                for row in self.members_of(item, base):
-                    count += 1
-                    yield row
-                previous = item.key
-                continue
-            for row in self.rows_of(idx, item, previous):
-                if not (item.key == start and (row.place.member or 0) <= skipped):
-                    count += 1
-                    yield row
+            data = item.key[len(base) :]
+            name = quick_name(data) if SEP not in data else None
+            if name is not None:  # a record by itself, as most are
+                count += 1
+                yield Named(data, name)
+            else:
+                for named, place in self._shown_in(idx, item, previous):
+                    if not (item.key == start and (place.member or 0) <= skipped):
+                        count += 1
+                        yield named
             previous = item.key
         if after is None:
             self.counts[idx] = count
 
-    def rows_of(self, idx: int, item: Item, previous: bytes | None) -> Iterator[Row]:
+    def _shown_in(self, idx: int, item: Item, previous: bytes | None) -> Iterator[tuple[Named, Place]]:
         """The records in one physical entry that are not hidden by others.
 
         *previous* is the physical key before it, if it is known: where it lies before every member, and every member
         before this entry, nothing that could hide one lies in between.
         """
         base = self.base(idx)
-        found = self.members_of(item, base)
-        if len(found) == 1 and found[0].place.member is None:
+        found = self._named_in(item, base)
+        if len(found) == 1 and found[0][1].member is None:
             yield found[0]
             return
-        members = [row.key.data for row in found]
+        members = [named.data for named, _ in found]
         alone = (
             previous is not None and bool(members) and previous < base + min(members) < base + max(members) < item.key
         )
         seen: set[bytes] = set()
-        for row in found:
-            if row.key.data in seen:
+        for named, place in found:
+            if named.data in seen:
                 continue
-            seen.add(row.key.data)
-            if alone or self.find(idx, row.key.data) == row.place:
-                yield row
+            seen.add(named.data)
+            if alone or self.find(idx, named.data) == place:
+                yield named, place
+
+    def _named_in(self, item: Item, base: bytes) -> list[tuple[Named, Place]]:
+        """Every record in one physical entry; none where it is no record."""
+        tuples = self.quick.tuples(item.key[len(base) :]) if item.size else []
+        if len(tuples) > (1 if self.dialect.numbered else 2):
+            return [(named, Place(item.key, at)) for at, named in enumerate(reversed(tuples))]
+        return [(Named(row.key.data, whole_name(row.key)), row.place) for row in self.members_of(item, base)]
 
     def members_of(self, item: Item, base: bytes) -> list[Row]:
         """Every record in one physical entry; none where it is no record."""
@@ -378,24 +388,4 @@ class Store:
         for row in self.begun_with(idx, cut.bound):
             if hashlib.sha256(row.key.data).hexdigest().startswith(cut.digest):
                 return row.key
-        return None
-
-    # -- indices --
-
-    def has_index(self, collection: Collection) -> bool:
-        """Is there an index on it?"""
-        return any(self.is_on(other, collection) for other in self.metadata.collections.values())
-
-    def is_on(self, index: Collection, collection: Collection) -> bool:
-        """Is it an index on that collection?"""
-        parent = self.parent(index)
-        return parent is not None and parent.idx == collection.idx
-
-    def parent(self, index: Collection) -> Collection | None:
-        """The collection an index is for, if there is one that is no index itself."""
-        if not index.is_index or index.index_for is None:
-            return None
-        for other in self.metadata.collections.values():
-            if other.name == index.index_for and not other.is_index:
-                return other
         return None

@@ -205,7 +205,7 @@ class CentidbTree(Tree):
     def _collections(self, metadata: Metadata) -> Makers:
         makers: dict[str, tuple[Kind, object]] = {}
         for collection in metadata.collections.values():
-            if not collection.is_index or self.store.parent(collection) is None:
+            if not collection.is_index or self.store.metadata.parent(collection) is None:
                 shown = keynames.cname(collection.name)
                 if shown in makers:
                     shown = f"{shown}~{collection.idx}"
@@ -244,7 +244,7 @@ class CentidbTree(Tree):
     def _indices(self, parent: Collection) -> Makers:
         makers: dict[str, tuple[Kind, object]] = {}
         for index in self.store.metadata.collections.values():
-            if self.store.is_on(index, parent):
+            if self.store.metadata.is_on(index, parent):
                 shown = keynames.cname(index.name.removeprefix(b"index:" + parent.name + b":"))
                 if shown in makers:
                     shown = f"{shown}~{index.idx}"
@@ -294,7 +294,7 @@ class CentidbTree(Tree):
 
     def _belongs(self, idx: int, collection: Collection) -> bool:
         index = self.store.metadata.collections.get(idx)
-        return index is not None and self.store.is_on(index, collection)
+        return index is not None and self.store.metadata.is_on(index, collection)
 
     def _mtime_ns(self) -> int:
         try:

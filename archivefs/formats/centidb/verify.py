@@ -91,7 +91,7 @@ class Check:
         elif self._item.size:
             yield self._say("index-entry", "an index entry has a value")
         else:
-            parent = self._store.parent(index)
+            parent = self._store.metadata.parent(index)
             if parent is None:
                 yield self._say("index-orphan", "the collection of its index is missing")
             elif self._store.find(parent.idx, tuples[1].data) is None:

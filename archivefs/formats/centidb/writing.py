@@ -33,7 +33,7 @@ class StoreWriter:
     def check(self, collection: Collection, key: bytes) -> None:
         """Raise what stands against writing a record of that key at all."""
         store = self._store
-        if store.has_index(collection) and not self._stale_indices:
+        if store.metadata.has_index(collection) and not self._stale_indices:
             advice = "mount with -o stale_indices=ok to change it all the same"
             raise NotPermitted("the collection has an index, which only its program can keep right", advice=advice)
         if len(store.base(collection.idx)) + len(key) > store.engine.longest_key:

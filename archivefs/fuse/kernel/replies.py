@@ -175,7 +175,7 @@ class Replies:
         return pieces, offset
 
     def _plain_lines(self, directory: Directory) -> Callable[[Entry, int, int], bytes | None]:
-        """A quick way for the many: nodes of the directory's own tree, where that leads back.
+        """A quick way for the many: names without a node, and nodes of the directory's own tree, where that leads back.
 
         A walk of a million files spends most of its time here; what depends on the tree alone is found out once.
         """
@@ -189,7 +189,10 @@ class Replies:
 
         def line(entry: Entry, offset: int, name_size: int) -> bytes | None:
             node = entry.node
-            if node is None or node.tree is not tree or not leads_back:
+            if node is None:
+                inode = base | entry.ident if entry.ident else UNKNOWN_INODE
+                return NO_ENTRY + DIRENT.pack(inode, offset, name_size, entry.kind)
+            if node.tree is not tree or not leads_back:
                 return None
             try:
                 size, mtime_ns, _ = node.attributes()
@@ -224,8 +227,9 @@ class Replies:
     ) -> bytes:
         """Any other line: without a node where there is none, or none that could be told about."""
         node = entry.node
-        told = self._told(node) if node is not None else None
-        if node is None or told is None:
+        assert node is not None
+        told = self._told(node)
+        if told is None:
             inode = self._driver.entry_inode(handle.directory, entry)
             return NO_ENTRY + DIRENT.pack(inode, offset, name_size, entry.kind)
         attributes, lasting = told
