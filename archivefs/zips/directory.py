@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from archivefs.errors import CorruptArchive, CorruptMember, UnreadableArchive
 from archivefs.zips import extra as extra_fields
+from archivefs.zips.ahead import Ahead
 from archivefs.zips.endrecord import Layout, Problem, find_layout
 from archivefs.zips.index import ArchiveIndex, Bytes, IndexFolder
 from archivefs.zips.places import AES, FLAGS_ENCRYPTED, Place, Places
@@ -84,6 +85,8 @@ class ZipDirectory:
         if not self._recall(layout, limits):
             self._parse(layout, limits)
         self._places = Places(self, self._offsets, layout.directory_start)
+        self.ahead: Ahead | None = None
+        """Told of every member that is opened, where a format knows what will come next."""
 
     @classmethod
     def open(

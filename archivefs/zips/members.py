@@ -45,6 +45,8 @@ def open_member(directory: ZipDirectory, i: int, cache: ByteCache) -> Reader:
     """Open a member; raises CorruptMember, EncryptedMember, UnsupportedMember, SourceChanged."""
     directory.unchanged()
     place = directory.locate(i)
+    if directory.ahead:
+        directory.ahead.opened(i)
     if place.size == 0:
         _unpacked(directory, i, place)
     stored = place.method == STORED

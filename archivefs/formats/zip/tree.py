@@ -23,6 +23,7 @@ from archivefs.format import Opening
 from archivefs.formats.zip.contenttypes import content_type
 from archivefs.formats.zip.folders import Folders
 from archivefs.tree import Attributes, Directory, Entry, File, Kind, Node, Reader, Symlink, Tree, Usage
+from archivefs.zips.ahead import Ahead
 from archivefs.zips.codecs import METHOD_NAMES, STORED
 from archivefs.zips.directory import MAX_SIZE, ZipDirectory
 from archivefs.zips.index import IndexFolder
@@ -49,6 +50,7 @@ class ZipTree(Tree):
         except BaseException:
             self.directory.close()
             raise
+        self.directory.ahead = Ahead(self.directory, self._files_after)
         self._usage: Usage | None = None
         for problem in self.directory.problems:
             LOG.warning("%s: %s", quoted(path), problem.message)
@@ -91,6 +93,14 @@ class ZipTree(Tree):
         self.cache.forget(self.directory.cache_owner)
 
     # -- members --
+
+    def _files_after(self, entry: int) -> Iterator[int]:
+        """Those that are listed after it in its folder."""
+        folder, ident = self.folders.folder_of(entry), 2 * entry + 2
+        if folder is not None:
+            for other, _ in self.folders.listing(folder, self.folders.settled_name(folder, ident)):
+                if not other & 1:
+                    yield (other >> 1) - 1
 
     def _member(self, entry: int) -> Node:
         if self.directory.is_symlink(entry) and self.link_target(entry) is not None:
