@@ -8,7 +8,7 @@ PREFIX := /usr/local
 SBINDIR := /sbin
 DESTDIR :=
 
-.PHONY: help install install-system uninstall-system test demo lint check bench bench-quick bench-crawls bench-crystal bench-centidb bench-write bench-urldb bench-inflate torture clean
+.PHONY: help install install-system uninstall-system test demo look lint check bench bench-quick bench-crawls bench-crystal bench-centidb bench-write bench-urldb bench-inflate torture clean
 
 help:
 	@echo "make install   archivefs with all extras, as .venv/bin/archivefs"
@@ -16,6 +16,7 @@ help:
 	@echo "               PREFIX=/usr/local SBINDIR=/sbin DESTDIR="
 	@echo "make uninstall-system   take exactly that away again"
 	@echo "make demo      mount a sample site, look at it, copy it out, unmount"
+	@echo "make look      show mounts in a real file manager, on a screen that nobody sees: build/look.png"
 	@echo "make test      every test, real mounts included"
 	@echo "make lint      formatting, ruff, mypy --strict"
 	@echo "make check     lint, then test: what CI runs"
@@ -35,12 +36,17 @@ uninstall-system:
 	@python3 -m contrib.install --uninstall --prefix "$(PREFIX)" --sbin "$(SBINDIR)" --destdir "$(DESTDIR)"
 
 test:
-	@contrib/setup.sh system python
+	@contrib/setup.sh system desktop python
 	$(PYTHON) -m pytest -n 2 --dist loadfile $(ARGS)
 
 demo:
 	@contrib/setup.sh system python
 	@contrib/demo/run.sh
+
+look:
+	@contrib/setup.sh system desktop python
+	@mkdir -p build
+	@contrib/desktop/look.sh build/look.png build/look-open.png
 
 lint:
 	@contrib/setup.sh python

@@ -2,6 +2,7 @@
 # Install what is missing, and nothing else.
 #
 #   contrib/setup.sh system    Debian packages: FUSE and the programs that the tests and the demo use
+#   contrib/setup.sh desktop   Debian packages: a file manager, and a screen that nobody sees, for contrib/desktop/look.sh
 #   contrib/setup.sh peers     Debian packages: the tools that the benchmark compares with
 #   contrib/setup.sh python    archivefs with all extras and the development tools, in .venv
 #
@@ -15,9 +16,10 @@ main() {
     for part in "$@"; do
         case "$part" in
             system) set_up_system ;;
+            desktop) set_up_desktop ;;
             peers) set_up_peers ;;
             python) set_up_python ;;
-            *) fail "unknown part '$part': system, peers or python is expected" ;;
+            *) fail "unknown part '$part': system, desktop, peers or python is expected" ;;
         esac
     done
 }
@@ -50,6 +52,14 @@ set_up_system() {
     [ "${#packages[@]}" -eq 0 ] || install_packages "${packages[@]}"
     # In a machine that has never mounted anything the module may not be loaded.
     [ -e /dev/fuse ] || as_root modprobe fuse 2>/dev/null || true
+}
+
+set_up_desktop() {
+    local -a packages=()
+    command -v Xvfb >/dev/null || packages+=(xvfb)
+    command -v xdotool >/dev/null || packages+=(xdotool)
+    command -v pcmanfm >/dev/null || packages+=(pcmanfm)
+    [ "${#packages[@]}" -eq 0 ] || install_packages "${packages[@]}" adwaita-icon-theme
 }
 
 set_up_peers() {

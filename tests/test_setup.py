@@ -101,6 +101,15 @@ def test_the_peers_of_the_benchmark_are_asked_for_where_they_are_missing(machine
     assert machine.calls() == [f"{INSTALL} fuse-zip archivemount", f"{INSTALL} archivemount"]
 
 
+def test_a_file_manager_and_its_screen_are_asked_for_where_they_are_missing(machine: Machine) -> None:
+    machine.script("xdotool", "true")
+    assert machine.run("desktop").returncode == 0
+    machine.script("Xvfb", "true")
+    machine.script("pcmanfm", "true")
+    assert machine.run("desktop").returncode == 0
+    assert machine.calls() == [f"{INSTALL} xvfb pcmanfm adwaita-icon-theme"]
+
+
 def test_the_old_libfuse_is_found_by_its_library(machine: Machine) -> None:
     for name in PROGRAMS:
         machine.script(name, "true")
