@@ -15,7 +15,7 @@ from contrib.install.telling import tell, tell_of_the_end
 
 def install(places: Places) -> None:
     """Make everything, and put it in place."""
-    from contrib.install.building import build_program  # they need what is in .venv
+    from contrib.install.building import build_program, closed_folder, interpreter  # they need what is in .venv
     from contrib.install.extras import build_extras
 
     with tempfile.TemporaryDirectory() as folder:
@@ -24,6 +24,9 @@ def install(places: Places) -> None:
         put(Path(folder), places)
     tell(places)
     print(f"archivefs is installed: {places.now(places.prefix / 'bin' / 'archivefs')}")
+    closed = closed_folder(interpreter())
+    if closed:
+        print(f"archivefs: its Python is in {closed}, which other users cannot enter", file=sys.stderr)
 
 
 def uninstall(places: Places) -> None:

@@ -94,6 +94,11 @@ def interpreter() -> Path:
     return system if system.exists() else own
 
 
+def closed_folder(path: Path) -> Path | None:
+    """The folder above *path* that not everybody may enter, if there is one."""
+    return next((folder for folder in path.parents if not folder.stat().st_mode & 0o001), None)
+
+
 def _write_script(path: Path, python: Path, function: str) -> None:
     """-I: neither the environment nor the folder it is called in decides what root runs."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -182,6 +182,13 @@ def test_every_command_and_option_is_offered(folder: Path, offers: Callable[...,
     assert [set(each) for each in flags] == [_flags(command) for command in commands]
 
 
+def test_a_shell_lists_every_option_of_every_command(shell: Shell) -> None:
+    for command in command_tree().walk():
+        shown = shell.run(f"{' '.join(command.words)} -\t\t")
+        missing = _flags(command) - set(shown.partition("\n")[2].split())
+        assert not missing, f"{command.words}: {missing} in {shown}"
+
+
 def _children(command: Command) -> set[str]:
     return {child.name for child in command.children}
 

@@ -14,6 +14,7 @@ from archivefs import __version__
 from archivefs.registry import formats
 from contrib.install import __main__ as command
 from contrib.install import places as install_places
+from contrib.install.building import closed_folder
 from contrib.install.extras import EXAMPLES, UNITS, units
 from contrib.install.places import Places, Refused
 from contrib.install.placing import put, read_manifest, remove_folders, take_away
@@ -47,7 +48,7 @@ class Machine:
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     machine = Machine(tmp_path_factory.mktemp("machine"))
     done = machine.make("install-system")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0, done.stderr
     # As a package is unpacked: what was made in DESTDIR is copied to where it belongs.
     for folder in (machine.prefix, machine.sbin):
         shutil.copytree(machine.staged(folder), folder, symlinks=True)
@@ -100,6 +101,13 @@ def test_units_are_sorted_by_kind(tmp_path: Path) -> None:
         "site.automount": EXAMPLES,
         "notes.txt": EXAMPLES,
     }
+
+
+def test_a_python_that_others_cannot_reach_is_told_of(tmp_path: Path) -> None:
+    (tmp_path / "home" / "bin").mkdir(parents=True)
+    (tmp_path / "home").chmod(0o700)
+    assert closed_folder(tmp_path / "home" / "bin" / "python3") == tmp_path / "home"
+    assert closed_folder(Path("/usr/bin/python3")) is None
 
 
 def test_the_installed_program_has_everything_it_needs(machine: Machine, tmp_path: Path) -> None:
