@@ -17,7 +17,7 @@ class Command(NamedTuple):
 
     words: tuple[str, ...]
     """What is typed: ``("archivefs", "crawls", "list")``."""
-    click: click.Command
+    declared: click.Command
     context: click.Context
     children: tuple[Command, ...] = ()
 
@@ -29,16 +29,16 @@ class Command(NamedTuple):
     @property
     def summary(self) -> str:
         """The first sentence of its help."""
-        return self.click.get_short_help_str(limit=200).rstrip(".")
+        return self.declared.get_short_help_str(limit=200).rstrip(".")
 
     def options(self) -> list[click.Option]:
         """Its options in the order of ``--help``, which comes last."""
-        parameters = self.click.get_params(self.context)
+        parameters = self.declared.get_params(self.context)
         return [each for each in parameters if isinstance(each, click.Option) and not each.hidden]
 
     def arguments(self) -> list[click.Argument]:
         """What it takes beside options."""
-        return [each for each in self.click.get_params(self.context) if isinstance(each, click.Argument)]
+        return [each for each in self.declared.get_params(self.context) if isinstance(each, click.Argument)]
 
     def walk(self) -> Iterator[Command]:
         """Itself and everything below."""

@@ -16,7 +16,7 @@ export PATH="$PWD/.venv/bin:$PATH" LC_ALL=C.UTF-8
     echo "usage: contrib/desktop/look.sh PICTURE [PICTURE OF THE SECOND WINDOW]" >&2
     exit 2
 }
-window_s="${LOOK_S:-8}" # how long a window may take
+window_s="${LOOK_S:-20}" # how long a window may take
 
 work="$(mktemp -d)"
 children=()
@@ -91,6 +91,7 @@ start_screen
 archivefs mount "$work/site.zip" "$work/mounted"
 pcmanfm "$work/mounted/images" >"$work/log" 2>&1 &
 children+=($!)
+wait_for "$window_s" grep -q '"open"' "$work/mounted/.archivefs/status.json" || true # for the thumbnail
 look images "$work/mounted" "${pictures[0]}"
 archivefs open "$work/island.lbz" >/dev/null
 look island.lbz "$work/archivefs/island.lbz" "${pictures[1]-}"

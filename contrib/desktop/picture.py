@@ -14,7 +14,7 @@ from pathlib import Path
 FIELDS = 25
 """How many numbers an XWD begins with: 0 the size of the header, 4 width, 5 height, 12 bytes a line, 19 colours."""
 COLOUR_BYTES = 12
-QUIET_S = 0.7
+QUIET_S = 1.0
 LIMIT_S = 8.0
 
 

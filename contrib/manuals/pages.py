@@ -66,7 +66,7 @@ def overview(tree: Command) -> Page:
         page.item(bold(format.name), f"{format.summary} ({'read and write' if format.can_write else 'read'})")
     page.heading("OPTIONS")
     _options(page, tree)
-    _exit_codes(page, [*parsed(tree.click).exit_codes, *words.EXIT_CODES_OF_ALL])
+    _exit_codes(page, [*parsed(tree.declared).exit_codes, *words.EXIT_CODES_OF_ALL])
     _table(page, "ENVIRONMENT", words.ENVIRONMENT)
     _table(page, "FILES", words.FILES)
     page.heading("EXAMPLES")
@@ -83,7 +83,7 @@ def of_command(command: Command) -> Page:
     page = new_page("-".join(command.words), 1, COMMANDS.get(command.name, command.summary))
     page.heading("SYNOPSIS")
     _synopsis(page, command)
-    help = parsed(command.click)
+    help = parsed(command.declared)
     page.heading("DESCRIPTION")
     _paragraphs(page, help.paragraphs)
     page.heading("OPTIONS")
@@ -148,7 +148,7 @@ def _synopsis(page: Page, command: Command) -> None:
 
 def _calls(command: Command) -> list[str]:
     """What may follow its name."""
-    options, *arguments = command.click.collect_usage_pieces(command.context)
+    options, *arguments = command.declared.collect_usage_pieces(command.context)
     return [f"{options} {call}" for call in " ".join(arguments).split(" | ")]
 
 
@@ -170,7 +170,7 @@ def _options(page: Page, command: Command) -> None:
 
 
 def _inner_command(page: Page, command: Command) -> None:
-    help = parsed(command.click)
+    help = parsed(command.declared)
     page.subheading(" ".join(command.words))
     _paragraphs(page, help.paragraphs)
     _options(page, command)

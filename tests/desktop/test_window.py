@@ -27,7 +27,7 @@ def look(folder: Path, *pictures: str, **env: str) -> subprocess.CompletedProces
         env={**os.environ, "TMPDIR": str(folder), **env},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=110,
         check=False,
     )
 

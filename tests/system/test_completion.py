@@ -14,7 +14,8 @@ from archivefs.registry import formats
 from contrib.commandtree import Command, command_tree
 from contrib.completion.__main__ import write_all
 from contrib.completion.model import option_words
-from tests.mount.harness import tool
+from tests.mount.harness import mounted, tool
+from tests.samples.site import write_zip
 from tests.system.shells import PROMPT, Shell
 
 SHELLS = ("bash", "zsh", "fish")
@@ -187,6 +188,17 @@ def test_a_shell_lists_every_option_of_every_command(shell: Shell) -> None:
         shown = shell.run(f"{' '.join(command.words)} -\t\t")
         missing = _flags(command) - set(shown.partition("\n")[2].split())
         assert not missing, f"{command.words}: {missing} in {shown}"
+
+
+@pytest.mark.fuse
+@pytest.mark.parametrize("offers", [bash, fish])
+def test_what_is_mounted_is_offered_to_umount(
+    folder: Path, tmp_path: Path, offers: Callable[..., list[list[str]]]
+) -> None:
+    point = tmp_path / "a site"
+    with mounted(write_zip(tmp_path / "site.zip"), at=point):
+        (offered,) = offers(folder, "archivefs umount ")
+    assert str(point) in [path.rstrip("/") for path in offered]
 
 
 def _children(command: Command) -> set[str]:

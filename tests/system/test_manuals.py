@@ -70,7 +70,7 @@ def test_every_option_of_every_command_is_there_with_its_help(pages: list[Path])
             for option in command.options():
                 names, help = option.get_help_record(command.context) or ("", "")
                 assert f"{names} {' '.join(help.split())}" in text, f"{command.words} {names}"
-            assert all(f"{code} {meaning}" in text for code, meaning in parsed(command.click).exit_codes)
+            assert all(f"{code} {meaning}" in text for code, meaning in parsed(command.declared).exit_codes)
 
 
 def test_the_options_of_mounts_and_formats_are_there(pages: list[Path]) -> None:
