@@ -137,6 +137,13 @@ def owner(text: str) -> int:
     return int(text)
 
 
+def path(text: str) -> str:
+    """The whole path of a file."""
+    if not text:
+        raise ValueError("a path is expected")
+    return os.path.abspath(text)
+
+
 def index(text: str) -> str:
     """``auto``, ``off``, or the whole path of a folder."""
     if not text:

@@ -49,6 +49,7 @@ set_up_system() {
     command -v man >/dev/null || packages+=(man-db)
     command -v zsh >/dev/null || packages+=(zsh)
     command -v fish >/dev/null || packages+=(fish)
+    command -v systemd-analyze >/dev/null || packages+=(systemd)
     [ "${#packages[@]}" -eq 0 ] || install_packages "${packages[@]}"
     # In a machine that has never mounted anything the module may not be loaded.
     [ -e /dev/fuse ] || as_root modprobe fuse 2>/dev/null || true

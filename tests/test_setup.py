@@ -32,6 +32,7 @@ PROGRAMS = {
     "man": "man-db",
     "zsh": "zsh",
     "fish": "fish",
+    "systemd-analyze": "systemd",
 }
 
 

@@ -20,8 +20,8 @@ from collections.abc import Callable, Sequence
 import click
 
 from archivefs import __version__
-from archivefs.cli.shared import EXIT_CODES, Running, StderrHandler, add_debug_option, one_line, tell
-from archivefs.errors import ArchiveError, quoted
+from archivefs.cli.shared import EXIT_CODES, Running, StderrHandler, add_debug_option, explained, one_line, tell
+from archivefs.errors import ArchiveError
 from archivefs.format import Format
 
 COMMANDS = {
@@ -209,19 +209,7 @@ def _explain(error: Exception) -> None:
     elif isinstance(error, click.ClickException):
         tell(one_line(error.format_message()))
     else:
-        tell(_message(error))
-
-
-def _message(error: Exception) -> str:
-    if isinstance(error, ArchiveError):
-        return str(error)
-    if isinstance(error, OSError):
-        where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
-        return quoted(where + (error.strerror or str(error)))
-    if isinstance(error, MemoryError):
-        return "there is not enough memory"
-    name = type(error).__name__
-    return quoted(f"this is a bug in archivefs: {name}: {error}; --debug shows where") or name
+        tell(explained(error))
 
 
 def _forget_stdout() -> None:

@@ -8,19 +8,23 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
 from archivefs import options as option_words
 from archivefs.caches import ByteCache
 from archivefs.cli.configuration import Word, configuration_for, layered
-from archivefs.cli.shared import OpenRequest, opening_options
+from archivefs.cli.shared import OpenRequest, debugging, explained, log_from, opening_options
 from archivefs.cli.sources import Plan, plan
 from archivefs.compose import SubTree
 from archivefs.errors import BadOption, quoted
 from archivefs.fuse.options import MOUNT8_PREFIXES, MOUNT8_WORDS, MOUNT_OPTIONS, OPEN_OPTIONS, MountOptions
 from archivefs.options import Option
 from archivefs.tree import Tree
+
+if TYPE_CHECKING:
+    from archivefs.cli.notifying import ServiceManager
 
 log = logging.getLogger("archivefs.cli")
 
@@ -50,6 +54,8 @@ def _shown(option: Option) -> str:
 @click.option("--subdir", metavar="PATH", help="Show this folder of the archive as the root.")
 @click.option("--dry-run", is_flag=True, help="Check the archive, the options and the mount point; mount nothing.")
 @click.option("--sloppy", is_flag=True, help="Go on without options that are not known.")
+@click.option("-v", "--verbose", is_flag=True, help="Say what is done.")
+@click.option("--log-file", metavar="PATH", help="Append what --verbose shows, and problems, to this file.")
 def command(
     places: Sequence[str],
     request: OpenRequest,
@@ -58,6 +64,8 @@ def command(
     subdir: str | None,
     dry_run: bool,
     sloppy: bool,
+    verbose: bool,
+    log_file: str | None,
 ) -> None:
     """Mount an archive as a folder.
 
@@ -65,10 +73,19 @@ def command(
     each; a folder of archives shows every archive in it. The command returns when the mount can be used.
 
     A single NAME is a mount that the configuration file names: archivefs config show lists them.
+
+    Problems that are met later go to the system's log, or with --foreground to stderr.
     """
-    from archivefs.fuse.mount import Mounting, check_mountpoint, detach, refuse_inside
+    from archivefs.cli.notifying import ServiceManager
+    from archivefs.fuse.mount import check_mountpoint, refuse_inside
     from archivefs.fuse.unmount import real_mountpoint
 
+    manager = ServiceManager.of_environment()
+    if verbose and not debugging():
+        log_from(logging.INFO)
+    if log_file is not None:
+        escaped = log_file.replace(",", "\\,")
+        request = replace(request, option_texts=(*request.option_texts, f"log_file={escaped}"))
     *sources, mountpoint = places
     if not sources:
         sources, mountpoint, request, subdir = _named(mountpoint, request, subdir)
@@ -82,11 +99,35 @@ def command(
         check_mountpoint(at, clean_stale=options.clean_stale)
         _open(planned, ByteCache(0), replace(options, read_write=False), subdir).close()
         return
-    told = _kept(ready_fd)
+    _leave(_run(planned, options, at, subdir, _kept(ready_fd), manager, foreground=foreground))
+
+
+def _run(
+    planned: Plan,
+    options: MountOptions,
+    at: str,
+    subdir: str | None,
+    told: int | None,
+    manager: ServiceManager,
+    *,
+    foreground: bool,
+) -> int:
+    """Mount and serve, in a process of its own unless *foreground*; gives the exit code."""
+    from archivefs.cli.logs import MountLog
+    from archivefs.fuse.mount import Mounting, detach
+
+    if options.log_file is not None:
+        _refuse_log_inside(options.log_file, planned)
+    written = MountLog(options.log_file)
     detached = None if foreground else detach()
 
     def ready() -> None:
-        log.info("%s mounted on %s", quoted(options.source), quoted(at))
+        if detached is not None:
+            written.leave_terminal()
+        what = f"{options.source} mounted on {at}"
+        log.info("%s", quoted(what))
+        # Before the process that was called ends, so that the manager knows which one it is now.
+        manager.tell(what, READY=1, MAINPID=os.getpid())
         if detached is not None:
             detached()
         _tell(told)
@@ -97,8 +138,24 @@ def command(
         mountpoint=at,
         options=options,
         on_ready=ready,
+        on_leaving=lambda: manager.tell(f"{options.source} is being unmounted from {at}", STOPPING=1),
     )
-    _leave(mounting.run())
+    try:
+        return mounting.run()
+    except Exception as error:
+        written.tell(explained(error))
+        manager.tell(explained(error))
+        raise
+    finally:
+        written.close()
+
+
+def _refuse_log_inside(path: str, planned: Plan) -> None:
+    """Raises BadOption if the log would be written into an archive."""
+    real = os.path.realpath(path)
+    for place in map(os.path.realpath, (*(source.path for source in planned.sources), *planned.externals)):
+        if real == place or real.startswith(place.rstrip("/") + "/"):
+            raise BadOption("the log file lies inside the archive", archive=path, advice="name another file")
 
 
 def _named(name: str, request: OpenRequest, subdir: str | None) -> tuple[list[str], str, OpenRequest, str | None]:

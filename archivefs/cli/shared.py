@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,13 +12,15 @@ from typing import Any
 
 import click
 
-from archivefs.errors import quoted
+from archivefs.errors import ArchiveError, quoted
 from archivefs.format import Progress
 from archivefs.tree import Tree
 
 EXIT_CODES = "Exit codes: 0 done, 1 findings or failure, 2 usage or an archive that cannot be read."
 
 Function = Callable[..., Any]
+
+SEVERITIES = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
 
 
 @dataclass
@@ -141,9 +144,40 @@ def log_from(level: int) -> None:
             handler.setLevel(level)
 
 
-def tell(message: str) -> None:
-    """A message on stderr: one line, with our name in front."""
-    click.echo(f"archivefs: {quoted(message)}", err=True)
+def tell(message: str, level: int = logging.ERROR) -> None:
+    """A message on stderr: one line, with our name in front, or in the journal with how grave it is."""
+    mark = f"<{severity(level)}>" if _goes_to_the_journal() else "archivefs: "
+    click.echo(f"{mark}{quoted(message)}", err=True)
+
+
+def severity(level: int) -> int:
+    """How grave a log level is in the numbers of syslog."""
+    return SEVERITIES.get(level, 3)
+
+
+def _goes_to_the_journal() -> bool:
+    """Has the service manager made the journal our stderr, and is it still?"""
+    named = os.environ.get("JOURNAL_STREAM")
+    if not named:
+        return False
+    try:
+        stream = os.fstat(2)
+    except OSError:
+        return False
+    return named == f"{stream.st_dev}:{stream.st_ino}"
+
+
+def explained(error: Exception) -> str:
+    """What *error* is, in one line for the user."""
+    if isinstance(error, ArchiveError):
+        return str(error)
+    if isinstance(error, OSError):
+        where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
+        return quoted(where + (error.strerror or str(error)))
+    if isinstance(error, MemoryError):
+        return "there is not enough memory"
+    name = type(error).__name__
+    return quoted(f"this is a bug in archivefs: {name}: {error}; --debug shows where") or name
 
 
 def one_line(text: str) -> str:
@@ -155,6 +189,6 @@ class StderrHandler(logging.Handler):
     """Log lines on stderr, as it is at that moment."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        tell(record.getMessage())
+        tell(record.getMessage(), record.levelno)
         if record.exc_info and self.level <= logging.DEBUG:
             traceback.print_exception(*record.exc_info)

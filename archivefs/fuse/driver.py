@@ -40,7 +40,7 @@ from archivefs.fuse.errnos import EXPECTED, to_errno
 from archivefs.fuse.handles import Directories, OpenFiles
 from archivefs.fuse.options import MountOptions
 from archivefs.fuse.probes import MissingProbes, is_probe
-from archivefs.fuse.problems import ProblemLog
+from archivefs.fuse.problems import ProblemLog, Repeats, again
 from archivefs.readers import BytesReader
 from archivefs.tree import Attributes, Directory, Entry, File, Kind, Node, Reader, Symlink, Tree, Usage, is_root
 
@@ -92,6 +92,8 @@ class Driver:
         self.counts: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
         self.started = time.monotonic()
+        self.kept_s = min(IMMUTABLE_LIFETIME_S, options.idle_s / 2 or IMMUTABLE_LIFETIME_S)
+        """The longest that the kernel may keep an answer: with ``-o idle``, whoever uses the mount has to be seen."""
         self.transport = ""
         self.leaving = False
         """The mount is being taken down: what is refused because of that is nothing for the log."""
@@ -104,7 +106,7 @@ class Driver:
         self.modes_set: dict[int, int] = {}
         """Modes that were set by chmod, by inode."""
         self._versions: dict[int, tuple[int, float]] = {}
-        self._logged: dict[str, float] = {}
+        self._repeats = Repeats()
         self._missing = MissingProbes()
         self._main = self.root.tree
         self._last_base: tuple[Tree, int] = (self._main, 0)
@@ -137,19 +139,10 @@ class Driver:
         self.failures[errno.errorcode.get(number, str(number))] += 1
         known = isinstance(error, (ArchiveError, OSError, MemoryError))
         text = f"{name}: {error}" if known else f"{name}: {type(error).__name__}: {error} (a bug in archivefs)"
-        if self._first_time(text):
-            log.error("%s", quoted(text), exc_info=error if not known else None)
+        times = self._repeats.met(text)
+        if times is not None:
+            log.error("%s%s", quoted(text), again(times), exc_info=error if not known else None)
         return number
-
-    def _first_time(self, text: str) -> bool:
-        now = time.monotonic()
-        with self._lock:
-            if now - self._logged.get(text, -60.0) < 60.0:
-                return False
-            if len(self._logged) >= 1000:
-                self._logged.clear()
-            self._logged[text] = now
-            return True
 
     # -- identity --
 
@@ -208,8 +201,8 @@ class Driver:
         """How long the kernel may keep what it is told about *node*."""
         tree = node.tree
         if tree.immutable:
-            return IMMUTABLE_LIFETIME_S
-        return 0.0 if isinstance(tree, ControlTree) else LIVING_LIFETIME_S
+            return self.kept_s
+        return 0.0 if isinstance(tree, ControlTree) else min(LIVING_LIFETIME_S, self.kept_s)
 
     # -- looking --
 
@@ -411,5 +404,7 @@ class Driver:
 
     def close(self) -> None:
         """Close what is open, then the tree."""
+        for line in self._repeats.untold():
+            log.error("%s", quoted(line))
         self.files.close_all()
         self.tree.close()

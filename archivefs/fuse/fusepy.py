@@ -62,7 +62,7 @@ class FusepyTransport(Transport):
 
     def _arguments(self) -> dict[str, Any]:
         options = self.driver.options
-        lifetime = IMMUTABLE_LIFETIME_S if self.driver.tree.immutable else LIVING_LIFETIME_S
+        lifetime = min(IMMUTABLE_LIFETIME_S if self.driver.tree.immutable else LIVING_LIFETIME_S, self.driver.kept_s)
         return {
             "foreground": True,
             # A comma ends an option for libfuse, and a backslash keeps it.

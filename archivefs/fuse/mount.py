@@ -21,8 +21,9 @@ from dataclasses import replace
 from queue import Empty, SimpleQueue
 
 from archivefs.caches import ByteCache
-from archivefs.errors import ArchiveError, MissingLibrary, MountRefused
+from archivefs.errors import ArchiveError, MissingLibrary, MountRefused, quoted
 from archivefs.fuse.driver import Driver
+from archivefs.fuse.idle import IdleWatch
 from archivefs.fuse.options import MountOptions
 from archivefs.fuse.stale import DEAD, clean_at, is_dead
 from archivefs.fuse.transport import Transport, TransportUnavailable
@@ -159,13 +160,17 @@ class Mounting:
         mountpoint: str,
         options: MountOptions,
         on_ready: Callable[[], None],
+        on_leaving: Callable[[], None] = lambda: None,
     ) -> None:
         self._open_tree = open_tree
         self._cache = cache
         self._mountpoint = mountpoint
         self._options = options
         self._on_ready = on_ready
+        self._on_leaving = on_leaving
+        """Called when the mount ends: what is left to be done may take a while."""
         self._events = _Events()
+        self._idle: IdleWatch | None = None
 
     def run(self) -> int:
         """Open the archive, mount it, serve until it is unmounted or a signal comes, close it."""
@@ -180,39 +185,58 @@ class Mounting:
                 clean_at(self._mountpoint)
             with prepared(self._mountpoint), self._events.signals():
                 driver.committer.watch()
-                code = self._serve_by_first_that_works(driver)
+                self._serve_by_first_that_works(driver)
             driver.finish()
-            return code
+            return 0
         finally:
             _within(LEAVE_S, driver.close)
             logging.getLogger("archivefs").removeHandler(driver.problems)
 
-    def _serve_by_first_that_works(self, driver: Driver) -> int:
+    def _serve_by_first_that_works(self, driver: Driver) -> None:
         names = transports_for(self._options.transport)
         for name in names:
             try:
-                return self._serve(TRANSPORTS[name]()(driver, self._mountpoint))
+                self._serve(TRANSPORTS[name]()(driver, self._mountpoint))
+                return
             except (TransportUnavailable, MissingLibrary) as error:
                 if name == names[-1]:
                     raise
                 log.info("transport %s: %s", name, error)
-        raise AssertionError("transports_for() gives at least one")
 
-    def _serve(self, transport: Transport) -> int:
+    def _serve(self, transport: Transport) -> None:
         def serve() -> None:
             try:
-                transport.serve(self._on_ready)
+                transport.serve(lambda: self._ready(transport.driver))
                 self._events.put(None)
             except BaseException as error:  # handed to the main thread, whatever it is
                 self._events.put(error)
 
         threading.Thread(target=serve, daemon=True, name="archivefs-transport").start()
         event = self._events.get()
+        if not isinstance(event, BaseException):
+            self._leaving(event)
         if isinstance(event, signal.Signals):
             event = self._stop(transport)
         if isinstance(event, BaseException):
             raise event
-        return 0
+
+    def _ready(self, driver: Driver) -> None:
+        self._on_ready()
+        if self._options.idle_s:
+            self._idle = IdleWatch(driver.counts, self._mountpoint, self._options.idle_s)
+            self._idle.start()
+
+    def _leaving(self, event: object) -> None:
+        """Say that the mount ends, and why."""
+        idle = self._idle
+        if isinstance(event, signal.Signals):
+            why = f", because of {event.name}"
+        else:
+            why = f", not used for {self._options.idle_s:g} s" if idle is not None and idle.unmounting else ""
+        if idle is not None:
+            idle.stop()
+        log.info("%s unmounted from %s%s", quoted(self._options.source), quoted(self._mountpoint), why)
+        self._on_leaving()
 
     def _stop(self, transport: Transport) -> object:
         """Unmount because of a signal; a second signal, or no end within a few seconds, leaves at once."""

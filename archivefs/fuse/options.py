@@ -42,6 +42,14 @@ MOUNT_OPTIONS = (
         default=DEFAULT_TIMEOUT_S,
     ),
     _option("clean_stale", "first unmount what a driver that has died left at the mount point"),
+    _option(
+        "idle",
+        "unmount when nobody has used it for so many seconds; 0: never",
+        parse=options.whole_number,
+        metavar="SECONDS",
+        default=0,
+    ),
+    _option("log_file", "append what --verbose shows, and problems, to this file", parse=options.path, metavar="PATH"),
 )
 
 OPEN_OPTIONS = (
@@ -124,6 +132,9 @@ class MountOptions:
     transport: str = "auto"
     timeout_s: float = DEFAULT_TIMEOUT_S
     clean_stale: bool = False
+    idle_s: float = 0.0
+    """Unmount after so long without use; 0: never."""
+    log_file: str | None = None
     shown: dict[str, object] = field(default_factory=dict)
     """What the user gave, for ``status.json``."""
     source: str = ""
@@ -148,6 +159,8 @@ class MountOptions:
             transport=values.get("transport") or "auto",
             timeout_s=values.get("timeout") or DEFAULT_TIMEOUT_S,
             clean_stale=bool(values.get("clean_stale")),
+            idle_s=values.get("idle") or 0.0,
+            log_file=values.get("log_file"),
             **given,
             **more,
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
 import re
 import shutil
@@ -11,6 +13,8 @@ from typing import NamedTuple
 from archivefs.errors import MountRefused
 
 UNMOUNT_TIMEOUT_S = 10
+
+MNT_FORCE, MNT_DETACH, UMOUNT_NOFOLLOW = 1, 2, 8
 
 
 class Mount(NamedTuple):
@@ -61,6 +65,35 @@ def unmount(mountpoint: str, *, lazy: bool = False) -> None:
             return
     advice = "close what uses it and try again, or use --lazy" if "busy" in reason else ""
     raise MountRefused(f"it cannot be unmounted: {reason}", archive=mountpoint, advice=advice)
+
+
+def unmount_unused(mountpoint: str) -> bool:
+    """Unmount what nobody uses; False if somebody does.  Raises MountRefused when it fails for another reason."""
+    try:
+        umount2(mountpoint, UMOUNT_NOFOLLOW)
+    except OSError as error:
+        if error.errno == errno.EBUSY:
+            return False
+        return _unmount_unused_as_user(mountpoint)
+    return True
+
+
+def _unmount_unused_as_user(mountpoint: str) -> bool:
+    try:
+        unmount(mountpoint)
+    except MountRefused as error:
+        if "busy" in str(error):
+            return False
+        raise
+    return True
+
+
+def umount2(target: str, flags: int) -> None:
+    """The system call; raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.umount2(os.fsencode(target), flags) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
 
 
 def _commands(mountpoint: str, *, lazy: bool) -> list[list[str]]:

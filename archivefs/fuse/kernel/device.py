@@ -18,14 +18,21 @@ from contextlib import suppress
 from archivefs.errors import MountRefused
 from archivefs.fuse.options import MountOptions
 from archivefs.fuse.transport import TransportUnavailable
-from archivefs.fuse.unmount import mounted_at, real_mountpoint, unmount
+from archivefs.fuse.unmount import (
+    MNT_DETACH,
+    MNT_FORCE,
+    UMOUNT_NOFOLLOW,
+    mounted_at,
+    real_mountpoint,
+    umount2,
+    unmount,
+)
 
 DEVICE = "/dev/fuse"
 HELPERS = ("fusermount3", "fusermount")
 HELPER_TIMEOUT_S = 20
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
-MNT_FORCE, MNT_DETACH, UMOUNT_NOFOLLOW = 1, 2, 8
 
 
 class MountedDevice:
@@ -46,11 +53,11 @@ class MountedDevice:
         if not self.still_mounted():
             return
         try:
-            _umount2(self.mountpoint, UMOUNT_NOFOLLOW)
+            umount2(self.mountpoint, UMOUNT_NOFOLLOW)
         except OSError:
             try:
                 # "Force" ends the connection, so that no client waits for us; "detach" works on a busy mount.
-                _umount2(self.mountpoint, UMOUNT_NOFOLLOW | MNT_FORCE | MNT_DETACH)
+                umount2(self.mountpoint, UMOUNT_NOFOLLOW | MNT_FORCE | MNT_DETACH)
             except OSError:
                 self._unmount_as_user()
 
@@ -133,13 +140,6 @@ def _mount(source: str, target: str, kind: str, flags: int, data: str) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     words = [os.fsencode(text) for text in (source, target, kind)]
     if libc.mount(*words, ctypes.c_ulong(flags), os.fsencode(data)) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-
-
-def _umount2(target: str, flags: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.umount2(os.fsencode(target), flags) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from typing import Any
 
-from archivefs.fuse.driver import IMMUTABLE_LIFETIME_S, UNKNOWN_INODE, Driver
+from archivefs.fuse.driver import UNKNOWN_INODE, Driver
 from archivefs.fuse.handles import DirectoryHandle
 from archivefs.fuse.kernel import protocol
 from archivefs.fuse.kernel.inodes import Inodes
@@ -18,7 +18,6 @@ from archivefs.fuse.kernel.protocol import ATTR_REPLY, DIRENT, DIRENTPLUS, ENTRY
 from archivefs.tree import Attributes, Directory, Entry, File, Kind, Node, Tree
 
 BLOCK = 4096
-IMMUTABLE_S = int(IMMUTABLE_LIFETIME_S)
 SECOND_NS = 10**9
 PADDING = tuple(bytes(-length & 7) for length in range(8))
 DOTS = (".", "..")
@@ -34,7 +33,8 @@ class Replies:
         self._inodes = inodes
         owner = (driver.options.uid, driver.options.gid)
         self._tails = {kind: protocol.ATTR_TAIL.pack(driver.mode(kind), 1, *owner, 0, BLOCK, 0) for kind in Kind}
-        self._living_s = int(session.living_lifetime_s)
+        self._immutable_s = int(driver.kept_s)
+        self._living_s = int(min(session.living_lifetime_s, driver.kept_s))
         self._lifetimes: dict[tuple[int, int], bytes] = {}
 
     def _tail(self, node: Node) -> bytes:
@@ -108,7 +108,7 @@ class Replies:
     def lifetime_s(self, node: Node) -> int:
         """How long the kernel may keep what it is told about *node*."""
         if node.tree.immutable:
-            return IMMUTABLE_S
+            return self._immutable_s
         return self._living_s if self._driver.lifetime_s(node) else 0
 
     def _attributes_lifetime_s(self, node: Node, attributes: Attributes) -> int:

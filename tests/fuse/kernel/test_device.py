@@ -178,7 +178,7 @@ def test_what_is_not_ours_is_not_unmounted(tmp_path: Path, monkeypatch: pytest.M
     def forbidden(*_words: object) -> None:
         raise AssertionError("something else would have been unmounted")
 
-    monkeypatch.setattr(device, "_umount2", forbidden)
+    monkeypatch.setattr(device, "umount2", forbidden)
     monkeypatch.setattr(device, "unmount", forbidden)
     MountedDevice(-1, str(tmp_path), "0:12345").unmount()
     MountedDevice(-1, "/proc", "0:12345").unmount()
