@@ -132,7 +132,7 @@ class LogFile(BoundedLog):
 class SystemLog(BoundedLog):
     """The log of the system, which is the journal's where there is one.  Where there is none, nothing is written."""
 
-    def __init__(self, address: str = SYSTEM_LOG) -> None:
+    def __init__(self, address: str) -> None:
         import socket
 
         super().__init__()
@@ -163,7 +163,7 @@ class MountLog:
     def leave_terminal(self) -> None:
         """Nobody sees stderr from now on."""
         if self._handler is None:
-            self._add(SystemLog())
+            self._add(SystemLog(SYSTEM_LOG))
 
     def tell(self, message: str) -> None:
         """Write an error here alone, which who called us is told as well."""

@@ -20,7 +20,7 @@ from tests.cli.conftest import Run
 from tests.fakes import fake, fakery, register, write_fake
 
 NOT_FOR_HELP = {"yaml", "fuse", "sqlite3", "asyncio", "http.server", "starlette", "lmdb", "zstandard", "archivefs.web"}
-NOT_FOR_MOUNT = NOT_FOR_HELP | {"plyvel", "uvicorn", "http", "difflib", "ssl", "multiprocessing"}
+NOT_FOR_MOUNT = NOT_FOR_HELP | {"plyvel", "uvicorn", "http", "difflib", "ssl", "multiprocessing", "logging.handlers"}
 
 
 def python(code: str, **more: object) -> subprocess.CompletedProcess[str]:
@@ -77,7 +77,7 @@ def test_mounting_a_zip_imports_little(tmp_path: Path) -> None:
         written.writestr("a.txt", "hello")
     code = (
         "import sys; from archivefs.caches import ByteCache; from archivefs.cli import mount, sources\n"
-        "import archivefs.fuse.mount, archivefs.fuse.kernel.transport\n"
+        "import archivefs.fuse.mount, archivefs.fuse.kernel.transport, archivefs.cli.logs, archivefs.cli.notifying\n"
         f"planned = sources.plan([{str(tmp_path / 'a.zip')!r}], sources.OpenRequest(), general=mount.GENERAL)\n"
         "tree = planned.open(cache=ByteCache())\n"
         "assert tree.lookup(['a.txt']).open().read_at(0, 9) == b'hello'\n"
