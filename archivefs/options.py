@@ -126,7 +126,7 @@ def octal(text: str) -> int:
 def whole_number(text: str) -> int:
     """A number, 0 or more."""
     if not re.fullmatch(r"\d{1,18}", text):
-        raise ValueError("a whole number is expected")
+        raise ValueError("a whole number is expected, 0 or more")
     return int(text)
 
 

@@ -26,6 +26,9 @@ from archivefs.zips import index
 
 DEVICE = "/dev/fuse"
 CONFIGURATION = "/etc/fuse.conf"
+PROCESS = "/proc/self/status"
+CAP_SYS_ADMIN = 1 << 21
+"""What mounting takes; outside of containers root always has it."""
 
 OLDEST_KERNEL = (3, 15)
 """The first that the transport ``kernel`` can talk to."""
@@ -75,17 +78,18 @@ def command(as_json: bool) -> int:
 
 
 def _checks() -> Iterator[Check]:
-    device, helper = _device(), _helper()
+    device, helper, permission = _device(), _helper(), _permission()
     library, binding = _library(), _binding()
     kernel = _kernel()
     works = {
-        "kernel": device.state == OK and kernel.state == OK and helper.state != PROBLEM,
-        "fusepy": all(check.state == OK for check in (device, library, binding)),
+        "kernel": device.state == kernel.state == permission.state == OK and helper.state != PROBLEM,
+        "fusepy": all(check.state == OK for check in (device, permission, library, binding)),
     }
     usable = [name for name in TRANSPORTS if works.get(name, True)]
     yield device
     yield kernel
     yield helper
+    yield permission
     # fusepy is only one way to the kernel: where another works, it can be done without.
     yield _softened(library) if usable else library
     yield _softened(binding) if usable else binding
@@ -143,6 +147,23 @@ def _helper() -> Check:
     return Check("fusermount", OK, path)
 
 
+def _permission() -> Check:
+    """Is mounting taken from this process, whoever it belongs to?"""
+    root = os.geteuid() == 0
+    try:
+        with open(PROCESS, encoding="ascii", errors="replace") as file:
+            facts = {name: value.strip() for name, _, value in (line.partition(":") for line in file)}
+    except OSError:
+        facts = {}
+    if not root and facts.get("NoNewPrivs", "0") != "0":
+        message = "what started this forbids fusermount3 to run as root (in a systemd unit: NoNewPrivileges=)"
+        return Check("permission", PROBLEM, message)
+    if not int(facts.get("CapEff" if root else "CapBnd", "-1"), 16) & CAP_SYS_ADMIN:
+        mend = f"docker run --device {DEVICE} --cap-add SYS_ADMIN ..."
+        return Check("permission", PROBLEM, "in this container nobody may mount (CAP_SYS_ADMIN is missing)", mend)
+    return Check("permission", OK, "root may mount" if root else "fusermount3 may mount for you")
+
+
 def _library() -> Check:
     name = os.environ.get("FUSE_LIBRARY_PATH") or ctypes.util.find_library("fuse")
     if name is None:
@@ -185,13 +206,24 @@ def _allow_other() -> Check:
 
 def _configuration() -> Check:
     path = default_path()
-    if not os.path.lexists(path):
-        return Check("config", OK, f"{path}: there is none, and none is needed")
     try:
+        os.lstat(path)
         load(path)
+    except PermissionError:
+        return _unreadable(os.path.dirname(path))
+    except OSError:
+        return Check("config", OK, f"{path}: there is none, and none is needed")
     except ArchiveError as error:
+        if not os.access(path, os.R_OK):
+            return _unreadable(path)
         return Check("config", PROBLEM, str(error), f"${{EDITOR:-nano}} {shlex.quote(path)}")
     return Check("config", OK, path)
+
+
+def _unreadable(path: str) -> Check:
+    """What somebody has set there does not hold, or ends every command."""
+    mend = f"sudo chown -R {os.geteuid()} {shlex.quote(path)} && chmod u+rwX {shlex.quote(path)}"
+    return Check("config", PROBLEM, f"you may not read {path}", mend)
 
 
 def _cache() -> Check:

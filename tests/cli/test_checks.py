@@ -15,7 +15,7 @@ import pytest
 
 from archivefs.cli import doctor
 from archivefs.cli.progress import Meter, bar
-from archivefs.errors import CorruptArchive
+from archivefs.errors import CorruptArchive, UsageError
 from archivefs.format import Finding, Level, PluginBroken
 from tests.cli.conftest import Run
 from tests.fakes import OPENED, fake, register, write_fake
@@ -211,6 +211,10 @@ def test_formats(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 # -- doctor --
 
 
+PROCESS = "Name:\tpython\nCapEff:\t{effective}\nCapBnd:\t{bounding}\nNoNewPrivs:\t{no_new}\n"
+ALL_RIGHTS, ALL_BUT_MOUNTING = "000001ffffffffff", "000001ffffdfffff"
+
+
 @pytest.fixture
 def healthy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine on which all is well, for an ordinary user."""
@@ -220,6 +224,8 @@ def healthy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "fuse.conf").write_text("# user_allow_other\nuser_allow_other\n")
     monkeypatch.setattr(doctor, "DEVICE", "/dev/null")
     monkeypatch.setattr(doctor, "CONFIGURATION", str(tmp_path / "fuse.conf"))
+    monkeypatch.setattr(doctor, "PROCESS", str(tmp_path / "status"))
+    (tmp_path / "status").write_text(PROCESS.format(effective=ALL_RIGHTS, bounding=ALL_RIGHTS, no_new=0))
     monkeypatch.setattr(doctor.shutil, "which", lambda name: str(helper) if name == "fusermount3" else None)
     monkeypatch.setattr(doctor.ctypes.util, "find_library", lambda name: f"lib{name}.so.2")
     monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: name)
@@ -246,6 +252,7 @@ def test_a_healthy_machine(run: Run, healthy: Path) -> None:
         "device",
         "kernel",
         "fusermount",
+        "permission",
         "libfuse",
         "binding",
         "transport",
@@ -301,6 +308,40 @@ def test_a_fusermount_without_its_bit(run: Run, healthy: Path) -> None:
     assert (code, found["fusermount"]) == (1, ("problem", f"sudo chmod u+s {healthy}/fusermount3"))
 
 
+@pytest.mark.parametrize(
+    ("user", "effective", "bounding", "no_new", "says"),
+    [
+        (0, ALL_RIGHTS, ALL_RIGHTS, 1, ""),
+        (0, ALL_BUT_MOUNTING, ALL_RIGHTS, 0, "CAP_SYS_ADMIN"),
+        (1000, "0", ALL_RIGHTS, 0, ""),
+        (1000, "0", ALL_BUT_MOUNTING, 0, "CAP_SYS_ADMIN"),
+        (1000, "0", ALL_RIGHTS, 1, "NoNewPrivileges="),
+    ],
+)
+def test_a_process_that_may_not_mount(
+    run: Run,
+    healthy: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    user: int,
+    effective: str,
+    bounding: str,
+    no_new: int,
+    says: str,
+) -> None:
+    """In a container without the right to mount doctor said that all was well."""
+    (healthy / "status").write_text(PROCESS.format(effective=effective, bounding=bounding, no_new=no_new))
+    monkeypatch.setattr(doctor.os, "geteuid", lambda: user)
+    check = doctor._permission()
+    assert (check.state, says in check.message) == ("problem" if says else "ok", True)
+    code, found = states(run)
+    assert (code, found["transport"][0]) == ((1, "problem") if says else (0, "ok"))
+
+
+def test_a_machine_that_does_not_say(healthy: Path) -> None:
+    (healthy / "status").unlink()
+    assert doctor._permission().state == "ok"
+
+
 def test_no_libfuse(run: Run, healthy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor.ctypes.util, "find_library", lambda name: None)
     code, found = states(run)
@@ -354,6 +395,29 @@ def test_a_configuration_that_is_wrong(run: Run, healthy: Path) -> None:
     assert any(f"{path}:1: unknown key 'optons'; did you mean options?" in line for line in run("doctor").lines)
     path.write_text("options: {}")
     assert states(run) == (0, {**found, "config": ("ok", "")})
+
+
+@pytest.mark.parametrize("hidden", ["", "config.yaml"])
+def test_a_configuration_that_may_not_be_read(
+    run: Run, healthy: Path, monkeypatch: pytest.MonkeyPatch, hidden: str
+) -> None:
+    """One in a folder that may not be searched was said not to be there."""
+    folder = healthy / "config" / "archivefs"
+    folder.mkdir(parents=True)
+    path = folder / "config.yaml"
+    path.write_text("options: {}")
+
+    def refuse(*_args: object, **_more: object) -> None:
+        if hidden:
+            raise UsageError("the configuration cannot be read: permission denied", archive=str(path))
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(doctor, "load", refuse)
+    monkeypatch.setattr(doctor.os, "access", lambda name, _mode: name != str(path))
+    shown = folder / hidden if hidden else folder
+    code, found = states(run)
+    mend = f"sudo chown -R 1000 {shown} && chmod u+rwX {shown}"
+    assert (code, found["config"]) == (1, ("problem", mend))
 
 
 def test_a_cache_that_cannot_be_written(run: Run, healthy: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -243,7 +243,7 @@ def test_options_reach_the_format(run: Run, archive: Path) -> None:
     ("args", "message"),
     [
         (["-o", "color=1"], "unknown option 'color'; did you mean colour?"),
-        (["-o", "depth=x"], "option depth='x' makes no sense: a whole number is expected"),
+        (["-o", "depth=x"], "option depth='x' makes no sense: a whole number is expected, 0 or more"),
         (["--format", "fak"], "no format is called 'fak'; did you mean fake?"),
         (["--external", "/gone"], "/gone: no such file or directory"),
         (["--external", "/dev/null"], "/dev/null: neither a file nor a folder"),
