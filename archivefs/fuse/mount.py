@@ -16,7 +16,7 @@ import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from queue import Empty, SimpleQueue
 
@@ -171,6 +171,7 @@ class Mounting:
         """Called when the mount ends: what is left to be done may take a while."""
         self._events = _Events()
         self._idle: IdleWatch | None = None
+        self._signalled = False
 
     def run(self) -> int:
         """Open the archive, mount it, serve until it is unmounted or a signal comes, close it."""
@@ -186,7 +187,8 @@ class Mounting:
             with prepared(self._mountpoint), self._events.signals():
                 driver.committer.watch()
                 self._serve_by_first_that_works(driver)
-            driver.finish()
+            with nullcontext() if self._signalled else deaf_once():
+                driver.finish()
             return 0
         finally:
             _within(LEAVE_S, driver.close)
@@ -229,6 +231,7 @@ class Mounting:
     def _leaving(self, event: object) -> None:
         """Say that the mount ends, and why."""
         idle = self._idle
+        self._signalled = isinstance(event, signal.Signals)
         if isinstance(event, signal.Signals):
             why = f", because of {event.name}"
         else:
@@ -296,6 +299,30 @@ class _Events:
 
 def _ignore(_number: int, _frame: object) -> None:
     """The number is in the pipe already."""
+
+
+@contextmanager
+def deaf_once() -> Iterator[None]:
+    """A first signal does not end what is done here: somebody has unmounted, and changes are being saved.
+
+    So a service that is stopped meanwhile, or a machine that is shut down, does not leave them for later.
+    """
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+
+    def hear_again() -> None:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+    def told(number: int, _frame: object) -> None:
+        hear_again()
+        log.warning("%s: changes are being saved; a second signal ends that", signal.Signals(number).name)
+
+    for number in SIGNALS:
+        signal.signal(number, told)
+    try:
+        yield
+    finally:
+        hear_again()
 
 
 def _within(limit_s: float, action: Callable[[], None]) -> None:

@@ -289,6 +289,17 @@ def test_umount_commits_and_waits(archive: Path, tmp_path: Path, transport: str)
     assert len(site(archive)["big"]) == 3_000_000
 
 
+def test_a_signal_after_the_unmount_does_not_end_the_commit(archive: Path, tmp_path: Path, transport: str) -> None:
+    """As when a machine is shut down: what systemd has unmounted gets SIGTERM at once."""
+    with writable(archive, tmp_path, transport) as mount:
+        (mount.path / "big").write_bytes(random.Random(6).randbytes(3_000_000))
+        subprocess.run(["fusermount3", "-u", str(mount.path)], check=True)
+        mount.process.terminate()
+        assert mount.wait_gone() == 0, mount.said()
+    assert os.listdir(archive.parent) == [archive.name]
+    assert len(site(archive)["big"]) == 3_000_000
+
+
 def test_a_commit_that_fails_is_told_and_can_be_made_up_for(archive: Path, tmp_path: Path, transport: str) -> None:
     """The folder of the archive cannot be written any more: here a file is where the new archive should be."""
     mount = Mount(archive, at=tmp_path / "m", transport=transport, options="rw").wait_ready()

@@ -16,12 +16,12 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.mount.harness import Mount, mount_points
+from tests.mount.harness import Mount, mount_points, wait_until
 from tests.samples.zips import write_tree
 
 NOBODY = 65534
@@ -78,10 +78,9 @@ class User:
             "stdin": subprocess.DEVNULL,
         }
 
-    def mount(self, point: Path, transport: str, options: str = "") -> Mount:
-        return Mount(
-            self.archive, at=point, transport=transport, options=options, python=self.python, **self.identity()
-        )
+    def mount(self, point: Path, transport: str, options: str = "", **more: object) -> Mount:
+        identity = {**self.identity(), **more}
+        return Mount(self.archive, at=point, transport=transport, options=options, python=self.python, **identity)
 
 
 def copy_packages(library: Path) -> None:
@@ -167,6 +166,30 @@ def test_detaching_works_for_a_user(user: User, transport: str) -> None:
         assert look(user, "print(open('mnt/hello.txt').read())") == "hello\n"
     finally:
         assert user.run("-m", "archivefs", "umount", "mnt").returncode == 0
+
+
+def test_an_unused_mount_ends_for_a_user_too(user: User, transport: str) -> None:
+    mount = user.mount(user.home / "mnt", transport, "idle=1", arguments=["-d"]).wait_ready()
+    try:
+        standing = subprocess.Popen(
+            ["sleep", "60"], **{**user.identity(), "cwd": "/"}, preexec_fn=_stand_in(mount.path)
+        )
+        try:
+            assert wait_until(lambda: "still in use" in mount.said()), mount.said()
+            assert mount.is_mounted()
+        finally:
+            standing.kill()
+            standing.wait()
+        assert mount.wait_gone() == 0
+        assert f"unmounted from {mount.path}, not used for 1 s" in mount.said()
+        assert "warning" not in mount.said()
+    finally:
+        mount.end()
+
+
+def _stand_in(folder: Path) -> Callable[[], None]:
+    """What goes there as the user: root, who starts it, may not."""
+    return lambda: os.chdir(folder)
 
 
 def test_allow_other_needs_leave_of_the_machine(user: User, transport: str) -> None:
