@@ -18,7 +18,8 @@ from archivefs.errors import BadOption, quoted
 from archivefs.fuse.problems import stamp
 
 LINES_A_MINUTE = 300
-LONGEST_LINE = 8192
+LONGEST_LINE = 2000
+"""In characters: the longest names take half of that."""
 SYSTEM_LOG = "/dev/log"
 DAEMON = 3 << 3
 """The facility of background programs."""
@@ -45,7 +46,7 @@ class BoundedLog(logging.Handler):
         if self._lines > LINES_A_MINUTE:
             self._left_out += 1
         else:
-            self.write(record, quoted(record.getMessage()))
+            self.write(record, quoted(record.getMessage())[:LONGEST_LINE])
 
     def close(self) -> None:
         """Say what was left out, and end."""
@@ -144,7 +145,7 @@ class SystemLog(BoundedLog):
         when = f"{MONTHS[now.tm_mon - 1]} {now.tm_mday:2} {time.strftime('%H:%M:%S', now)}"
         line = f"<{DAEMON | severity(record.levelno)}>{when} archivefs[{os.getpid()}]: {text}"
         with suppress(OSError):  # nobody listens, or does not read
-            self._socket.sendto(line.encode("utf-8", "backslashreplace")[:LONGEST_LINE], self._address)
+            self._socket.sendto(line.encode("utf-8", "backslashreplace"), self._address)
 
     def close(self) -> None:
         super().close()

@@ -106,6 +106,15 @@ def test_a_line_of_fstab_can_say_when_it_ends_and_where_it_is_told(machine: Mach
     assert [line.split("site.zip ")[1] for line in written] == ends[: len(written)], "the last may not be there yet"
 
 
+def test_the_example_for_systemd_mounts(machine: Machine) -> None:
+    """systemd calls mount(8) with what the unit says."""
+    unit = (Path(__file__).parents[2] / "contrib" / "systemd" / "srv-site.mount").read_text(encoding="utf-8")
+    said = dict(line.split("=", 1) for line in unit.splitlines() if "=" in line and not line.startswith("#"))
+    content, shown = machine.printed(f"mount site.zip mnt -t {said['Type']} -o {said['Options']}\n{SHOW}").splitlines()
+    assert content == "hello"
+    assert {"ro", "noexec", "allow_other"} <= set(shown.split()[1].split(","))
+
+
 def test_mount_all_knows_what_is_mounted_already(machine: Machine) -> None:
     machine.fstab("defaults")
     script = "mount -a -T fstab; mount -a -T fstab; grep -c $PWD/mnt /proc/self/mounts; umount mnt"
