@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +19,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from archivefs.caches import ByteCache
 from archivefs.errors import (
-    ArchiveError,
     CorruptArchive,
     LimitExceeded,
     SourceChanged,
@@ -358,11 +356,3 @@ def _major_version(properties: Mapping[str, str | None], place: Place) -> int:
             advice="install a newer archivefs",
         )
     return int(text)
-
-
-def read_only_medium(place: Place) -> bool:
-    """Does it lie where nobody can write?"""
-    try:
-        return bool(os.statvfs(place.folder).f_flag & os.ST_RDONLY)
-    except OSError as error:
-        raise ArchiveError(f"cannot be looked at: {error.strerror}", archive=place.folder) from error

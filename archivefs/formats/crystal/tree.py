@@ -32,8 +32,9 @@ from archivefs.formats.crystal.history import (
 )
 from archivefs.formats.crystal.idents import Fixed, Idents, Meaning, Sort
 from archivefs.formats.crystal.location import find_project
+from archivefs.formats.crystal.media import cannot_change
 from archivefs.formats.crystal.nodes import BodyFile, Link, SmallDirectory, TextFile, lost, relative_path
-from archivefs.formats.crystal.project import Project, Resource, read_only_medium
+from archivefs.formats.crystal.project import Project, Resource
 from archivefs.formats.crystal.records import Headers, fetch_time
 from archivefs.formats.crystal.sight import Choices, Shown, Sight
 from archivefs.formats.crystal.summary import facts_of_project, project_document
@@ -63,7 +64,7 @@ class CrystalTree(Tree):
         self.project = Project(place, opening.cache, database)
         self.sight = Sight(self.project, choices_of(opening.options))
         self.idents = Idents()
-        self.immutable = read_only_medium(place)
+        self.immutable = cannot_change(place.folder)
         self._cache = opening.cache
         self.bodies = BodyStore(place.folder, opening.cache, self.project.owner)
         self.web = WebView(self)

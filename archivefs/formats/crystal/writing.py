@@ -15,7 +15,7 @@ from archivefs.formats.crystal.bodies import IN_PROGRESS, PACK16
 from archivefs.formats.crystal.drafts import Drafts
 from archivefs.formats.crystal.held import HeldDatabase
 from archivefs.formats.crystal.location import Place, find_project
-from archivefs.formats.crystal.project import read_only_medium
+from archivefs.formats.crystal.media import is_network, medium_of
 from archivefs.formats.crystal.revisions import RevisionStore
 from archivefs.formats.crystal.rwtree import RwTree, allow_removal
 from archivefs.formats.crystal.schema import STATUS_INDEX
@@ -25,11 +25,6 @@ from archivefs.staging.locks import WriterLock, holder
 from archivefs.tree import Tree
 
 LOG = logging.getLogger("archivefs.crystal")
-
-NETWORK = frozenset(
-    ("9p", "afs", "ceph", "cifs", "coda", "davfs", "glusterfs", "lustre", "ncpfs", "nfs", "nfs4", "smb3", "smbfs")
-)
-"""File systems on which the locks of SQLite may not hold; so do all that begin with ``fuse``."""
 
 
 def open_for_writing(path: str, opening: Opening) -> Tree:
@@ -86,11 +81,11 @@ def _refused(place: Place, problem: str, advice: str = "leave out rw") -> UsageE
 
 
 def _check_medium(place: Place, *, forced: bool) -> None:
-    if read_only_medium(place) or not os.access(place.folder, os.W_OK) or not os.access(place.database, os.W_OK):
+    if not os.access(place.folder, os.W_OK) or not os.access(place.database, os.W_OK):
         raise _refused(place, "it lies where nothing can be written, or it is not yours")
-    kind = file_system_of(place.folder)
-    if not forced and kind is not None and (kind in NETWORK or kind.startswith("fuse")):
-        problem = f"it lies on a file system of the kind {kind}, where locks may not hold"
+    medium = medium_of(place.folder)
+    if not forced and medium is not None and is_network(medium):
+        problem = f"it lies on a file system of the kind {medium.kind}, where locks may not hold"
         raise _refused(place, problem, "copy it to a local disk, or insist with -o network")
 
 
@@ -110,15 +105,3 @@ def _check_state(base: CrystalTree) -> None:
             database.row("select json_extract('{\"a\": 1}', '$.a')")
         except ArchiveError:
             raise _refused(place, "SQLite has no JSON functions here, which an index of its database needs") from None
-
-
-def file_system_of(path: str) -> str | None:
-    """The kind of file system *path* lies on, as the kernel calls it; None if that cannot be known."""
-    try:
-        device = os.stat(path).st_dev
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
-            rows = [line.split() for line in lines]
-    except OSError:
-        return None
-    wanted = f"{os.major(device)}:{os.minor(device)}"
-    return next((row[row.index("-") + 1] for row in rows if row[2] == wanted and "-" in row), None)

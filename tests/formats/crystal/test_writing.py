@@ -25,6 +25,7 @@ from archivefs.errors import (
     UsageError,
 )
 from archivefs.formats.crystal import FORMAT, open_crystal
+from archivefs.formats.crystal.media import Medium
 from archivefs.formats.crystal.newurls import is_scratch, new_url
 from archivefs.formats.crystal.tree import CrystalTree
 from archivefs.formats.crystal.urls import Alias
@@ -513,7 +514,7 @@ def change(path: Path, statement: str) -> None:
 def test_network_file_systems_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = project(tmp_path, small)
     for kind in ("nfs4", "cifs", "fuse.sshfs"):
-        monkeypatch.setattr("archivefs.formats.crystal.writing.file_system_of", lambda _, kind=kind: kind)
+        monkeypatch.setattr("archivefs.formats.crystal.writing.medium_of", lambda _, kind=kind: Medium(kind, False))
         with pytest.raises(UsageError, match=kind), writable(path):
             pass
     with writable(path, "network") as tree:
