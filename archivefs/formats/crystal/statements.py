@@ -120,7 +120,8 @@ def _revisions(schema: Schema) -> str:
 def _newest_id(schema: Schema) -> str:
     """The newest revision of resource ``r``, from an index alone."""
     table = _revisions(schema) if schema.revisions_indexed else "ours.revision"
-    return f"(select max(v.id) from {table} v where v.resource_id = r.id)"
+    # quicker than max(v.id), which SQLite does not stop at the first
+    return f"(select v.id from {table} v where v.resource_id = r.id order by v.id desc limit 1)"
 
 
 def _of_resource(schema: Schema) -> tuple[str, str]:

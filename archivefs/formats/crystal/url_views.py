@@ -16,6 +16,7 @@ from archivefs.formats.crystal.idents import Fixed, Sort
 from archivefs.formats.crystal.nodes import CrystalDirectory
 from archivefs.formats.crystal.walk import (
     Branch,
+    Flat,
     Leaf,
     below,
     has_no_scheme,
@@ -26,6 +27,7 @@ from archivefs.formats.crystal.walk import (
     schemes,
     starting_with,
     walk,
+    walk_pages,
     without_scheme,
 )
 from archivefs.tree import Entry, Kind, Node
@@ -88,6 +90,13 @@ class UrlView(ABC):
     @abstractmethod
     def leaf_node(self, url: bytes) -> Node | None:
         """The node of a leaf's URL, if it is there."""
+
+    lists_flat_pages = False
+    """Does it have ``flat_entries``?"""
+
+    def flat_entries(self, page: Flat) -> list[Entry]:
+        """What is listed for a page of the very many leaves of a large directory."""
+        raise NotImplementedError
 
     def first_url(self, prefix: bytes) -> bytes:
         """Where the walk of a directory begins."""
@@ -340,14 +349,18 @@ class UrlDirectory(CrystalDirectory):
         if entry:
             yield entry
         leaf_entry = view.leaf_entry
-        for found in walk(self.tree.project, self.prefix, start=self._start(after)):
-            if type(found) is Leaf:
-                entry = leaf_entry(found, name_of_leaf(found.url[cut:]))
-                if entry is not None:
-                    yield entry
-            elif type(found) is Branch and view.shows(found):
-                node = view.directory(found.prefix, found.first)
-                yield Entry(directory_name(text(found.prefix[cut:-1])), Kind.DIRECTORY, node.ident, node)
+        for page in walk_pages(self.tree.project, self.prefix, start=self._start(after), flat=view.lists_flat_pages):
+            if isinstance(page, Flat):
+                yield from view.flat_entries(page)
+                continue
+            for found in page:
+                if type(found) is Leaf:
+                    entry = leaf_entry(found, name_of_leaf(found.url[cut:]))
+                    if entry is not None:
+                        yield entry
+                elif type(found) is Branch and view.shows(found):
+                    node = view.directory(found.prefix, found.first)
+                    yield Entry(directory_name(text(found.prefix[cut:-1])), Kind.DIRECTORY, node.ident, node)
         yield from view.last_entries(self.prefix, None)
 
     def _start(self, after: str | None) -> bytes:

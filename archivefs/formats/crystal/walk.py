@@ -11,15 +11,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from archivefs.errors import LimitExceeded
 from archivefs.formats.crystal.connection import Row, forward, with_urls
 from archivefs.formats.crystal.project import Project
 from archivefs.formats.crystal.statements import MAX_BELOW
-from archivefs.urlnames import MAX_SCHEME
+from archivefs.urlnames import MAX_NAME_BYTES, MAX_SCHEME
 
 FIRST_PAGE, LARGEST_PAGE = 8, 1024
 _SEPARATOR = re.compile(rb"[/?#]")
+_PLAIN_NAMES = re.compile(rb"[\n -.0-\]_-~]+").fullmatch
+"""Names of printable ASCII without ``/`` and ``^``, one a line."""
+_NO_NAMES = (b"", b".", b"..")
 _SCHEME_CHARACTERS = re.compile(rb"[A-Za-z][A-Za-z0-9+.\-]*")
 
 Range = tuple[bytes, "bytes | None"]
@@ -64,6 +68,17 @@ class Branch:
 Found = Leaf | Branch
 
 
+class Flat(NamedTuple):
+    """A page of nothing but leaves, none of which has a directory, and whose names need no mark.
+
+    Directories with millions of entries consist of these, so no object is made for a leaf.
+    """
+
+    names: list[str]
+    rows: list[Row]
+    """URL, resource id, newest revision id or null, is that one an error?"""
+
+
 # -- directories of scheme://… --
 
 
@@ -80,20 +95,47 @@ def starting_with(stem: bytes) -> Range:
 
 def walk(project: Project, prefix: bytes, *, start: bytes, end: bytes | None = None) -> Iterator[Found]:
     """What is directly below *prefix*, from *start* on, in the order of URLs."""
+    for page in walk_pages(project, prefix, start=start, end=end):
+        if not isinstance(page, Flat):
+            yield from page
+
+
+def walk_pages(
+    project: Project, prefix: bytes, *, start: bytes, end: bytes | None = None, flat: bool = False
+) -> Iterator[list[Found] | Flat]:
+    """The same by the page; *flat*: also flat pages."""
     high = end or below(prefix)[1]
     begin, size = start, FIRST_PAGE
     pages: list[Leaf] = []  # leaves whose directory is still to come
     while True:
         rows, more = url_rows(project, start, high, size)
+        found = _flat(rows, len(prefix)) if flat and more and len(rows) == LARGEST_PAGE else None
+        if found:
+            yield found
+            start = forward(start, rows[-1][0])  # again: its directory may be next
+            continue
         folded = _Fold(prefix, rows, begin)
         folded.settle(project, pages, more=more)
-        yield from folded.found
+        yield folded.found
         if not more:
             return
         if folded.last:
             start, size = forward(start, below(folded.last.prefix)[1] or b""), FIRST_PAGE
         else:
             start, size = forward(start, rows[-1][0] + b"\0"), min(LARGEST_PAGE, 2 * size)
+
+
+def _flat(rows: list[Row], cut: int) -> Flat | None:
+    """*rows* but the last as a flat page, if they are one."""
+    *rows, last = rows
+    pieces = [row[0][cut:] for row in rows]
+    joined = b"\n".join(pieces)
+    if not _PLAIN_NAMES(joined) or max(map(len, pieces)) > MAX_NAME_BYTES:
+        return None
+    if any(special in pieces for special in _NO_NAMES) or any(last[0].startswith(row[0]) for row in rows):
+        return None
+    names = joined.decode("ascii").split("\n")
+    return Flat(names, rows) if len(names) == len(rows) else None
 
 
 class _Fold:

@@ -16,7 +16,7 @@ from archivefs.formats.crystal.project import Resource
 from archivefs.formats.crystal.sight import Shown
 from archivefs.formats.crystal.url_views import UrlView, raw
 from archivefs.formats.crystal.urls import resolved
-from archivefs.formats.crystal.walk import Branch, Leaf, below, is_empty
+from archivefs.formats.crystal.walk import Branch, Flat, Leaf, below, is_empty
 from archivefs.formats.crystal.web_aliases import AliasLinks
 from archivefs.tree import Entry, Kind, Node
 from archivefs.urlnames import INDEX_NAMES, PAGE_SUFFIX, leaf_piece
@@ -42,6 +42,7 @@ class WebView(UrlView):
         self._ident = tree.idents.of
         self._unfetched = tree.sight.choices.unfetched
         self._redirects_as_links = tree.sight.choices.redirects_as_links
+        self.lists_flat_pages = not (self._unfetched or self._redirects_as_links)
 
     # -- nodes --
 
@@ -89,6 +90,14 @@ class WebView(UrlView):
         if self._redirects_as_links:
             return self._entry(name, _resource(leaf))
         return Entry(name, _FILE, self._ident(_WEB, leaf.resource))
+
+    def flat_entries(self, page: Flat) -> list[Entry]:
+        rows, shows, ident = page.rows, self.sight.shows, self._ident
+        return [
+            Entry(name, _FILE, ident(_WEB, resource))
+            for name, (url, resource, newest, failed) in zip(page.names, rows, strict=True)
+            if newest is not None and (not failed or shows(Resource(resource, url, newest, True)))
+        ]
 
     def shows(self, branch: Branch) -> bool:
         if branch.fetched or self.sight.choices.unfetched or not is_empty(self.project, branch):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
 
 from archivefs.errors import NotFound
+from archivefs.formats.crystal import walk as walk_module
+from archivefs.formats.crystal.tree import CrystalTree
 from archivefs.tree import Kind
 from tests.formats.crystal.projects import SITE, directory, names, node, opened, project, read, shape, xattr
 from tests.samples.crystal import HTML, TEXT, ProjectWriter
@@ -213,3 +216,45 @@ def test_hostile_rows(tmp_path: Path) -> None:
         assert node(tree, f"{WEB}/^FF").xattrs()["user.xdg.origin.url"] == b"https://site.example/\xff"
         assert xattr(tree, f"{WEB}/new^0Aline", "url") == f"{SITE}/new\nline"
         assert all(entry.kind is Kind.DIRECTORY for entry in directory(tree, f"history/https/{SITE[8:]}").entries())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_quick_listing_of_large_directories_lists_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Pages of nothing but leaves are listed another way: wherever a page may end, with odd names between."""
+    monkeypatch.setattr(walk_module, "LARGEST_PAGE", 16)
+    chance = random.Random(seed)
+
+    def fill(writer: ProjectWriter) -> None:
+        stems = [f"{SITE}/{chance.randrange(6)}" + chance.choice(["", "a", "b", "ab"]) for _ in range(40)]
+        stems += [f"{SITE}/{chance.choice(['v?t=', 'w'])}{number:03}" for number in range(150)]
+        odd = ["/", "/x", "/x/y", "?q=/", "^", "\n", ".", "\u00fc", "#", "c" * 251] + [""] * chance.choice([150, 400])
+        urls = {stem + chance.choice(odd) for stem in stems} | {f"{SITE}/.", f"{SITE}/..", f"{SITE}/"}
+        for stem in "tuxyz":  # a page, many that sort behind it, and only then its directory
+            urls |= {f"{SITE}/{stem}", *(f"{SITE}/{stem}!{number:02}" for number in range(40)), f"{SITE}/{stem}/x"}
+        for url in sorted(urls, key=lambda _: chance.random()):
+            fate = chance.random()
+            if fate < 0.1:
+                writer.resource(url)
+            elif fate < 0.2:
+                writer.fail(url)
+            else:
+                writer.fetch(url, b"")
+                if fate < 0.3:
+                    writer.fail(url)
+
+    path = project(tmp_path, fill)
+    with opened(path) as quick, opened(path, "redirects=symlink") as slow:  # which looks at each leaf
+        assert quick.web.lists_flat_pages and not slow.web.lists_flat_pages
+        flat = [page for page in _pages_of(quick) if isinstance(page, walk_module.Flat)]
+        listed = [entry[:3] for entry in directory(quick, WEB).entries()]
+        assert listed == [entry[:3] for entry in directory(slow, WEB).entries()]
+        for number in range(0, len(listed), 7):
+            after = directory(quick, WEB).entries(listed[number][0])
+            assert [entry[:3] for entry in after] == listed[number + 1 :]
+        assert flat, "nothing was tested"
+
+
+def _pages_of(tree: CrystalTree) -> list[object]:
+    return list(walk_module.walk_pages(tree.project, f"{SITE}/".encode(), start=f"{SITE}/\0".encode(), flat=True))
