@@ -17,7 +17,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
 
-from contrib.bench.processes import Mounted, drop_caches, memory, mounted
+from contrib.bench.processes import Mounted, drop_caches, family, memory, mounted
 from contrib.bench.table import aligned, seconds, times
 from tests.samples.centidb import StoreMaker, key, number
 
@@ -32,6 +32,8 @@ class Row(NamedTuple):
 
     name: str
     ours: float
+    processor: float | None = None
+    """Of it, what the driver and the engine's process have computed: other programs on the machine do not change it."""
     plain: float | None = None
 
 
@@ -52,16 +54,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         [
             row.name,
             seconds(row.ours),
+            seconds(row.processor) if row.processor is not None else "",
             seconds(row.plain) if row.plain else "",
             times(row.ours / row.plain) if row.plain else "",
         ]
         for row in rows
     ]
-    lines.append(["peak memory of the driver", f"{driver / 1e6:.0f} MB", "", ""])
-    lines.append(["memory of the engine's process, its own", f"{own / 1e6:.0f} MB", "", ""])
-    lines.append(["peak of it with the pages of the store that are mapped", f"{mapped / 1e6:.0f} MB", "", ""])
+    lines.append(["peak memory of the driver", f"{driver / 1e6:.0f} MB", "", "", ""])
+    lines.append(["memory of the engine's process, its own", f"{own / 1e6:.0f} MB", "", "", ""])
+    lines.append(["peak of it with the pages of the store that are mapped", f"{mapped / 1e6:.0f} MB", "", "", ""])
     print(f"{asked.keys} records, {(store / 'data.mdb').stat().st_size / 1e6:.0f} MB\n")
-    print(aligned([["", "archivefs", "lmdb alone", "ratio"]], lines))
+    print(aligned([["", "archivefs", "of it CPU", "lmdb alone", "ratio"]], lines))
     return 0
 
 
@@ -124,26 +127,26 @@ def _measured(store: Path, asked: argparse.Namespace) -> tuple[list[Row], int, t
     drop_caches()
     with mounted(command, point, environment={}, limit_s=LIMIT_S) as mount:
         single, batched = (mount.root / "collections" / name / "records" for name in ("single", "batched"))
-        rows = [
-            Row("mount, until the first name", mount.seconds),
-            Row(
-                f"first {FIRST} names",
-                _timed(lambda: _names(single, FIRST)),
-                _timed(lambda: _walk(store, b"\x0a", FIRST)),
-            ),
-            Row("all names, single", _timed(lambda: _names(single)), _timed(lambda: _walk(store, b"\x0a"))),
-            Row("all names, batched", _timed(lambda: _names(batched)), _timed(lambda: _walk(store, b"\x0b"))),
-            Row(
+        plans: list[tuple[str, Callable[[], None], Callable[[], None]]] = [
+            (f"first {FIRST} names", lambda: _names(single, FIRST), lambda: _walk(store, b"\x0a", FIRST)),
+            ("all names, single", lambda: _names(single), lambda: _walk(store, b"\x0a")),
+            ("all names, batched", lambda: _names(batched), lambda: _walk(store, b"\x0b")),
+            (
                 f"{len(chosen)} random reads, single",
-                _timed(lambda: _read(single, chosen)),
-                _timed(lambda: _get(store, b"\x0a", chosen)),
+                lambda: _read(single, chosen),
+                lambda: _get(store, b"\x0a", chosen),
             ),
-            Row(
+            (
                 f"{len(chosen)} random reads, batched",
-                _timed(lambda: _read(batched, chosen)),
-                _timed(lambda: _get(store, b"\x0b", chosen)),
+                lambda: _read(batched, chosen),
+                lambda: _get(store, b"\x0b", chosen),
             ),
         ]
+        rows = [Row("mount, until the first name", mount.seconds)]
+        for name, ours, plain in plans:
+            before = _processor_s(mount)
+            took = _timed(ours)
+            rows.append(Row(name, took, _processor_s(mount) - before, _timed(plain)))
         return rows, memory(mount._driver.pid, "VmHWM"), _worker_memory(mount)
 
 
@@ -195,10 +198,17 @@ def _get(store: Path, collection: bytes, chosen: Sequence[int]) -> None:
 
 def _worker_memory(mount: Mounted) -> tuple[int, int]:
     """Of the process in which LMDB runs: its own memory now, and the peak with what it maps."""
-    driver = mount._driver.pid
-    children = Path(f"/proc/{driver}/task/{driver}/children")
-    pids = {pid for task in children.parents[1].iterdir() for pid in (task / "children").read_text().split()}
-    return max(((memory(int(pid), "RssAnon"), memory(int(pid), "VmHWM")) for pid in pids), default=(0, 0))
+    workers = family(mount._driver.pid)[1:]
+    return max(((memory(pid, "RssAnon"), memory(pid, "VmHWM")) for pid in workers), default=(0, 0))
+
+
+def _processor_s(mount: Mounted) -> float:
+    """The time that the driver and the engine's process have computed."""
+    ticks = 0
+    for pid in family(mount._driver.pid):
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ def a_batch(data: bytes) -> None:
     """A physical key, as long as the second byte says, and the value of a batch."""
     dialect, data = _dialect(data)
     size, data = data[0] if data else 0, data[1:]
-    tuples = keys.decode_key(data[:size], dialect)
+    tuples = [one.data for one in keys.decode_key(data[:size], dialect)]
     if len(tuples) < 2 or not data[size:]:
         return
     batch = batches.open_batch(tuples, data[size:], dialect=dialect, encodings={11: b"x"}, limit=SMALL)

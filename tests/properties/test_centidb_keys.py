@@ -217,7 +217,7 @@ def test_any_bytes_are_a_batch_or_refused(dialect: Dialect, members: list, value
     found = keys.decode_key(keys.encode_key(members, dialect), dialect)
     if count:
         value = bytes([len(found)]) + value
-    batch = batches.open_batch(found, value, dialect=dialect, encodings=(), limit=1000)
+    batch = batches.open_batch([one.data for one in found], value, dialect=dialect, encodings=(), limit=1000)
     for index in range(len(batch.members)):
         try:
             data = batch.read(index)

@@ -16,7 +16,6 @@ from functools import cached_property
 from archivefs.errors import ArchiveError, CorruptMember, NotPermitted
 from archivefs.formats.centidb import keys, packers, varints
 from archivefs.formats.centidb.dialects import Dialect
-from archivefs.formats.centidb.keys import KeyTuple
 from archivefs.formats.centidb.packers import Packed, Packing, Unpacked
 
 MAX_BLOCK = 0xFFFF
@@ -60,15 +59,15 @@ class Batch:
 
 
 def open_batch(
-    tuples: Sequence[KeyTuple], value: bytes, *, dialect: Dialect, encodings: Container[int], limit: int
+    tuples: Sequence[bytes], value: bytes, *, dialect: Dialect, encodings: Container[int], limit: int
 ) -> Batch:
-    """The batch of a physical key of at least two tuples and its value, which is not empty."""
+    """The batch of a physical key of at least two encoded tuples and its value, which is not empty."""
     if not dialect.numbered and len(tuples) == 2:
         for zipped in (False, True):
             block = _block(value, zipped=zipped)
             if block is not None and _is_second_form(block):
-                return SecondForm(tuples[0].data, tuples[1].data, block, zipped, dialect)
-    return FirstForm([found.data for found in tuples], value, dialect=dialect, encodings=encodings, limit=limit)
+                return SecondForm(tuples[0], tuples[1], block, zipped, dialect)
+    return FirstForm(tuples, value, dialect=dialect, encodings=encodings, limit=limit)
 
 
 # -- the first form --

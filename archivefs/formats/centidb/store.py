@@ -224,16 +224,15 @@ class Store:
                 self._cache.put(token, found, 2 * len(data) + 60 * len(found))
         return found
 
-    def batch(self, physical: bytes, tuples: Sequence[KeyTuple] = (), value: bytes | None = None) -> Batch:
+    def batch(self, physical: bytes, value: bytes | None = None) -> Batch:
         """The batch of a physical key, from the cache if its value is still the same."""
         if value is None:
             value = self.value(physical)
         token = (self._owner, "batch", physical, hashlib.blake2b(value, digest_size=16).digest())
         batch: Batch | None = self._cache.get(token)
         if batch is None:
-            at = len(physical) - len(self._without_number(physical))
             batch = open_batch(
-                tuples or self.tuples(physical[at:]),
+                self._encoded_tuples(self._without_number(physical)),
                 value,
                 dialect=self.dialect,
                 encodings=self.metadata.encodings,
@@ -356,7 +355,7 @@ class Store:
         if self.dialect.numbered or len(tuples) > 2:
             return [Row(found, Place(item.key, at)) for at, found in enumerate(reversed(tuples))]
         try:
-            members = self.batch(item.key, tuples).members
+            members = self.batch(item.key).members
         except ArchiveError as error:
             self.problems.note(item.key.hex(), error.problem)
             return []

@@ -83,7 +83,7 @@ class Check:
         elif self._item.size == 0:
             yield self._say("index-stray", "an index entry lies among the records")
         else:
-            yield from self._batch(collection, tuples)
+            yield from self._batch(collection)
 
     def _entry(self, index: Collection, tuples: list[KeyTuple]) -> Iterator[Finding]:
         if len(tuples) != 2:
@@ -110,9 +110,9 @@ class Check:
             if found.warning:
                 yield self._say("zlib-trailing", found.warning)
 
-    def _batch(self, collection: Collection, tuples: list[KeyTuple]) -> Iterator[Finding]:
+    def _batch(self, collection: Collection) -> Iterator[Finding]:
         try:
-            batch = self._store.batch(self._item.key, tuples)
+            batch = self._store.batch(self._item.key)
             for index in range(len(batch.members)):
                 batch.read(index)
         except LimitExceeded as error:
