@@ -15,6 +15,10 @@ CHUNK = 1024
 """A scan begins with a small question, since most are only about the first key, and then asks for more at a time."""
 
 
+SMALL = 1 << 10
+"""Values up to this size lie beside their keys in LMDB: having them along touches no other page, which may be damaged."""
+
+
 class Item(NamedTuple):
     """One physical entry, as a scan sees it."""
 

@@ -16,7 +16,7 @@ from archivefs.errors import ArchiveError, CorruptMember, NotFound, StaleNode
 from archivefs.formats.centidb import detection, keys, packers, varints
 from archivefs.formats.centidb.batches import Batch, open_batch
 from archivefs.formats.centidb.dialects import Dialect
-from archivefs.formats.centidb.engine import FIRST_CHUNK, Engine, Item
+from archivefs.formats.centidb.engine import FIRST_CHUNK, SMALL, Engine, Item
 from archivefs.formats.centidb.keynames import CutName, whole_name
 from archivefs.formats.centidb.keys import SEP, KeyTuple
 from archivefs.formats.centidb.metadata import Metadata, read_metadata
@@ -166,7 +166,7 @@ class Store:
         if recent is not None and time.monotonic() - recent[0] < RECENT_S:
             return recent[1], recent[2]
         # Mostly the first entry that is met is it, or the batch that has it: one question for both.
-        items, _ = self.engine.scan(physical, base, 1, RECENT_BYTES)
+        items, _ = self.engine.scan(physical, base, 1, SMALL)
         place = self._place_in(items[0], base, key) or self.find(idx, key) if items else None
         if place is None:
             raise NotFound(archive=self.archive)
@@ -316,20 +316,13 @@ class Store:
             self.counts[idx] = count
 
     def _shown_in(self, idx: int, item: Item, previous: bytes | None) -> Iterator[tuple[Named, Place]]:
-        """The records in one physical entry that are not hidden by others.
-
-        *previous* is the physical key before it, if it is known: where it lies before every member, and every member
-        before this entry, nothing that could hide one lies in between.
-        """
+        """The records in one physical entry that are not hidden by others; *previous* as for `alone`."""
         base = self.base(idx)
         found = self._named_in(item, base)
         if len(found) == 1 and found[0][1].member is None:
             yield found[0]
             return
-        members = [named.data for named, _ in found]
-        alone = (
-            previous is not None and bool(members) and previous < base + min(members) < base + max(members) < item.key
-        )
+        alone = self.alone(item.key, base, [named.data for named, _ in found], previous)
         seen: set[bytes] = set()
         for named, place in found:
             if named.data in seen:
@@ -337,6 +330,17 @@ class Store:
             seen.add(named.data)
             if alone or self.find(idx, named.data) == place:
                 yield named, place
+
+    @staticmethod
+    def alone(physical: bytes, base: bytes, members: Sequence[bytes], previous: bytes | None) -> bool:
+        """Can nothing hide a member of that batch, but another one in it?
+
+        *previous* is the physical key before it, if it is known: where it lies before every member, and every member
+        before this entry, nothing that could hide one lies in between.
+        """
+        if previous is None or not members:
+            return False
+        return previous < base + min(members) and base + max(members) < physical
 
     def _named_in(self, item: Item, base: bytes) -> list[tuple[Named, Place]]:
         """Every record in one physical entry; none where it is no record."""

@@ -11,7 +11,7 @@ from archivefs.errors import ArchiveError, LimitExceeded
 from archivefs.format import Finding, Level, Opening, VerifyRequest
 from archivefs.formats.centidb import keynames, packers
 from archivefs.formats.centidb.detection import collection_number
-from archivefs.formats.centidb.engine import Item
+from archivefs.formats.centidb.engine import SMALL, Item
 from archivefs.formats.centidb.keys import KeyTuple
 from archivefs.formats.centidb.metadata import Collection
 from archivefs.formats.centidb.places import Place
@@ -31,10 +31,12 @@ def verify(path: str, opening: Opening, request: VerifyRequest) -> Iterator[Find
     try:
         for code, where, problem in store.metadata.problems:
             yield _finding(code, where, problem)
-        for count, item in enumerate(store.engine.items(store.prefix, store.prefix)):
+        previous = b""
+        for count, item in enumerate(store.engine.items(store.prefix, store.prefix, SMALL)):
             if count % PROGRESS_EVERY == 0:
                 request.progress(count, 0)
-            yield from Check(store, item).findings()
+            yield from Check(store, item, previous).findings()
+            previous = item.key
     finally:
         store.close()
 
@@ -46,9 +48,10 @@ def _finding(code: str, where: str, problem: str) -> Finding:
 class Check:
     """What is wrong with one physical entry."""
 
-    def __init__(self, store: Store, item: Item) -> None:
+    def __init__(self, store: Store, item: Item, previous: bytes) -> None:
         self._store = store
         self._item = item
+        self._previous = previous
         self._key = item.key[len(store.prefix) :]
         self._where = keynames.hex_name(self._key)
 
@@ -79,7 +82,7 @@ class Check:
         if collection.is_index:
             yield from self._entry(collection, tuples)
         elif len(tuples) == 1:
-            yield from self._single(Place(self._item.key))
+            yield from self._single()
         elif self._item.size == 0:
             yield self._say("index-stray", "an index entry lies among the records")
         else:
@@ -97,10 +100,13 @@ class Check:
             elif self._store.find(parent.idx, tuples[1].data) is None:
                 yield self._say("index-stale", "an index entry leads to no record")
 
-    def _single(self, place: Place) -> Iterator[Finding]:
+    def _value(self) -> bytes:
+        value = self._item.value
+        return self._store.value(self._item.key) if value is None else value
+
+    def _single(self) -> Iterator[Finding]:
         try:
-            value = self._store.value(place.physical)
-            packed = packers.taken_apart(value, 0, self._store.dialect, self._store.metadata.encodings)
+            packed = packers.taken_apart(self._value(), 0, self._store.dialect, self._store.metadata.encodings)
             found = packers.unpacked(packed, self._store.limits.value)
         except LimitExceeded as error:
             yield self._say("value-limit", error.problem)
@@ -112,7 +118,7 @@ class Check:
 
     def _batch(self, collection: Collection) -> Iterator[Finding]:
         try:
-            batch = self._store.batch(self._item.key)
+            batch = self._store.batch(self._item.key, self._value())
             for index in range(len(batch.members)):
                 batch.read(index)
         except LimitExceeded as error:
@@ -123,7 +129,10 @@ class Check:
             return
         for warning in batch.warnings:
             yield self._say("zlib-trailing" if warning == packers.TRAILING else "batch-item", warning)
-        for index, member in enumerate(batch.members):
+        members, base = batch.members, self._store.base(collection.idx)
+        if len(set(members)) == len(members) and self._store.alone(self._item.key, base, members, self._previous):
+            return
+        for index, member in enumerate(members):
             found = self._store.find(collection.idx, member)
             if found is None:
                 yield self._say("batch-order", "a member of its batch cannot be found: it is not stored behind its key")
