@@ -16,7 +16,7 @@ CHUNK = 1024
 
 
 SMALL = 1 << 10
-"""Values up to this size lie beside their keys in LMDB: having them along touches no other page, which may be damaged."""
+"""Values up to this size lie beside their keys in LMDB: having them along touches no other page, damaged perhaps."""
 
 
 class Item(NamedTuple):
