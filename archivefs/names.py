@@ -24,7 +24,6 @@ So two names that differ are shown under two names, and ``unescape_component`` f
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -54,6 +53,8 @@ def escape_component(raw: bytes, encoding: str = "utf-8") -> str:
     name = _TO_ESCAPE.sub(_escaped, text)
     if len(name.encode()) <= MAX_NAME_BYTES:
         return name
+    import hashlib  # it loads OpenSSL, and hardly any name is so long
+
     return f"{_cut(name, MAX_STEM_BYTES)}^~{hashlib.sha256(raw).hexdigest()[:24]}"
 
 

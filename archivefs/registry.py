@@ -14,7 +14,6 @@ import stat
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any, NamedTuple
 
 from archivefs import options
@@ -29,6 +28,7 @@ from archivefs.errors import (
 )
 from archivefs.format import Format, Match, Opening, PluginBroken, Probe
 from archivefs.options import Option
+from archivefs.plugins import Plugin, offered
 from archivefs.tree import Tree
 
 GROUP = "archivefs.formats"
@@ -77,20 +77,18 @@ def _all() -> _Loaded:
     global _loaded
     with _lock:
         if _loaded is None:
-            _loaded = _load(entry_points(group=GROUP))
+            _loaded = _load(offered(GROUP))
         return _loaded
 
 
-def _load(points: Iterable[EntryPoint]) -> _Loaded:
+def _load(plugins: Iterable[Plugin]) -> _Loaded:
     found: dict[str, Format] = {}
     failed: list[PluginBroken] = []
-    # An installed package that is also on the path is seen twice, hence the set.
-    for name, value in sorted({(point.name, point.value) for point in points}):
+    for plugin in sorted(set(plugins)):
         try:
-            loaded = EntryPoint(name=name, value=value, group=GROUP).load()
-            _admit(name, loaded, found)
+            _admit(plugin.name, plugin.load(), found)
         except Exception as error:  # whatever a plug-in raises, the others go on
-            failed.append(PluginBroken(name, error))
+            failed.append(PluginBroken(plugin.name, error))
     return _Loaded(found, failed)
 
 

@@ -23,7 +23,8 @@ ARROWS: dict[str, set[str]] = {
     "format": {"tree", "errors", "caches", "options"},
     "memory": {"format", "tree", "errors", "options", "readers"},
     "compose": {"format", "tree", "errors", "options", "readers"},
-    "registry": {"format", "tree", "errors", "options", "readers"},
+    "plugins": set(),
+    "registry": {"format", "tree", "errors", "options", "plugins", "readers"},
     "zips": {"readers", "caches", "tree", "errors", "options"},
     "staging": {"readers", "caches", "tree", "errors", "options"},
     "formats": {

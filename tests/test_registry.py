@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import textwrap
-from importlib.metadata import EntryPoint
+import zipfile
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from archivefs.errors import (
 )
 from archivefs.format import Match, Opening, PluginBroken
 from archivefs.options import Option, size
+from archivefs.plugins import Plugin, offered
 from tests.fakes import FakeTree, fake, register, write_fake
 
 
@@ -46,6 +48,43 @@ def test_our_own_formats_are_found_by_their_entry_points() -> None:
     assert registry.broken() == []
 
 
+def installed(folder: Path, package: str, text: str) -> None:
+    place = folder / package
+    place.mkdir(parents=True)
+    (place / "entry_points.txt").write_text(text)
+
+
+def test_entry_points_are_those_that_importlib_finds() -> None:
+    for group in (registry.GROUP, "console_scripts", "pytest11", "there.is.none"):
+        expected = {(point.name, point.value) for point in entry_points(group=group)}
+        assert offered(group) == expected
+    assert offered("pytest11")
+
+
+def test_a_package_that_is_there_twice_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new, old = tmp_path / "new", tmp_path / "old"
+    text = "# ours\n[some.group]\na = there:THAT\n\n[other.group]\nb = there:THIS [more]\n"
+    installed(new, "it_is-2.dist-info", text)
+    installed(old, "it_is-1.dist-info", "[some.group]\ngone = there:GONE\n")
+    (old / "bare-1.egg-info").mkdir()
+    monkeypatch.setattr(sys, "path", [str(new), str(tmp_path / "missing"), str(old)])
+    assert offered("some.group") == {("a", "there:THAT")}
+    assert offered("other.group") == {("b", "there:THIS [more]")}
+
+
+def test_packages_in_a_zip_on_the_path_are_found_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with zipfile.ZipFile(tmp_path / "lib.zip", "w") as lib:
+        lib.writestr("zipped-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: zipped\nVersion: 1\n")
+        lib.writestr("zipped-1.dist-info/entry_points.txt", "[some.group]\na = there:THAT\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "lib.zip")])
+    assert offered("some.group") == {("a", "there:THAT")}
+
+
+@pytest.mark.parametrize("value", ["os.path:join", "os:path.join", "os.path : join [more]"])
+def test_a_plugin_is_what_its_entry_point_says(value: str) -> None:
+    assert Plugin("join", value).load() is os.path.join
+
+
 @pytest.fixture
 def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder for modules that plug-ins could be made of."""
@@ -62,8 +101,8 @@ def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def point(name: str, value: str) -> EntryPoint:
-    return EntryPoint(name=name, value=value, group=registry.GROUP)
+def point(name: str, value: str) -> Plugin:
+    return Plugin(name, value)
 
 
 def test_a_plugin_that_fails_is_reported_and_the_others_work(plugins: Path) -> None:

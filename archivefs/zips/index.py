@@ -16,12 +16,10 @@ because they are only ever made under another name and renamed or removed, never
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import logging
 import mmap
 import os
-import secrets
 import stat
 import struct
 import sys
@@ -29,6 +27,7 @@ import time
 import zlib
 from array import array
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any, NamedTuple, Union, cast
 
 from archivefs.errors import ArchiveError, quoted
@@ -117,10 +116,15 @@ class ArchiveIndex:
     def __init__(self, folder: IndexFolder, source: SourceFile) -> None:
         self.folder = folder
         status = os.fstat(source.fd)
-        tail = source.pread(min(TAIL_BYTES, source.size), max(0, source.size - TAIL_BYTES))
-        digest = hashlib.blake2b(tail, digest_size=32).hexdigest()
+        self._tail = source.pread(min(TAIL_BYTES, source.size), max(0, source.size - TAIL_BYTES))
         self._name = f"{status.st_dev:x}-{status.st_ino:x}"
-        self._key = [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, digest]
+        self._facts = [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns]
+
+    @cached_property
+    def _key(self) -> list[int | str]:
+        import hashlib  # it loads OpenSSL: three megabytes, for an archive of which nothing is kept
+
+        return [*self._facts, hashlib.blake2b(self._tail, digest_size=32).hexdigest()]
 
     def worth(self, entries: int) -> bool:
         """Is an archive of so many entries to be kept at all?"""
@@ -287,7 +291,7 @@ def default_path() -> str:
 @contextlib.contextmanager
 def scratch_file(folder: int) -> Iterator[tuple[int, str]]:
     """Descriptor and name of a new file, which is gone afterwards unless it was renamed."""
-    name = f"{_SCRATCH}{secrets.token_hex(8)}"
+    name = f"{_SCRATCH}{os.urandom(8).hex()}"
     fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
     try:
         yield fd, name

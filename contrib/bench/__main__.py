@@ -26,7 +26,7 @@ from contrib.bench.table import table
 from contrib.bench.tools import FOUND, NAMES, Tool, Unready, find
 
 QUICK = {"scale": 0.05, "repeat": 2, "limit": 5.0}
-FULL = {"scale": 1.0, "repeat": 3, "limit": 120.0}
+FULL = {"scale": 1.0, "repeat": 3, "limit": 60.0}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -62,15 +62,19 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="a twentieth of everything, in less than five minutes")
     parser.add_argument("--only", action="append", metavar="CASE", help="this case alone; may be repeated")
     parser.add_argument("--tools", default="", metavar="A,B", help="these tools alone")
-    parser.add_argument("--repeat", type=int, metavar="N", help="rounds; the best counts (3, quick: 2)")
-    parser.add_argument("--limit", type=float, metavar="S", help="seconds that one step may take (120, quick: 20)")
+    parser.add_argument("--repeat", type=int, metavar="N", help=f"rounds; the best counts {_either('repeat')}")
+    parser.add_argument("--limit", type=float, metavar="S", help=f"seconds that one step may take {_either('limit')}")
     parser.add_argument(
-        "--scale", type=float, metavar="X", help="size of the inputs beside the full ones (1, quick: 0.1)"
+        "--scale", type=float, metavar="X", help=f"size of the inputs beside the full ones {_either('scale')}"
     )
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="where the figures go (bench.json in the work folder)"
     )
     return parser
+
+
+def _either(name: str) -> str:
+    return f"({FULL[name]:g}, quick: {QUICK[name]:g})"
 
 
 def _cases(names: Sequence[str] | None) -> list[Case]:

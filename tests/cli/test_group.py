@@ -20,7 +20,18 @@ from tests.cli.conftest import Run
 from tests.fakes import fake, fakery, register, write_fake
 
 NOT_FOR_HELP = {"yaml", "fuse", "sqlite3", "asyncio", "http.server", "starlette", "lmdb", "zstandard", "archivefs.web"}
-NOT_FOR_MOUNT = NOT_FOR_HELP | {"plyvel", "uvicorn", "http", "difflib", "ssl", "multiprocessing", "logging.handlers"}
+NOT_FOR_MOUNT = NOT_FOR_HELP | {
+    "plyvel",
+    "uvicorn",
+    "http",
+    "difflib",
+    "ssl",
+    "multiprocessing",
+    "_hashlib",
+    "email",
+    "importlib.metadata",
+    "logging.handlers",
+}
 
 
 def python(code: str, **more: object) -> subprocess.CompletedProcess[str]:
