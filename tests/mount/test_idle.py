@@ -28,7 +28,7 @@ def archive(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def idle_mount(archive: Path, at: Path, transport: str, *arguments: str, options: str = "idle=1") -> Iterator[Mount]:
+def idle_mount(archive: Path, at: Path, transport: str, *arguments: str, options: str = "idle=2") -> Iterator[Mount]:
     mount = Mount(archive, at=at, transport=transport, options=options, arguments=arguments)
     try:
         yield mount.wait_ready()
@@ -39,13 +39,13 @@ def idle_mount(archive: Path, at: Path, transport: str, *arguments: str, options
 def test_an_unused_mount_ends_and_says_why(archive: Path, tmp_path: Path, transport: str) -> None:
     with idle_mount(archive, tmp_path / "mnt", transport, "-v") as mount:
         assert (mount.path / "hello.txt").read_bytes() == b"hello"
-        assert json.loads((mount.path / ".archivefs" / "status.json").read_bytes())["options"]["idle"] == "1"
+        assert json.loads((mount.path / ".archivefs" / "status.json").read_bytes())["options"]["idle"] == "2"
         assert mount.wait_gone() == 0
         assert not mount.is_mounted()
         assert not mount.path.exists(), "a mount point that was created is removed again"
         assert mount.said().splitlines() == [
             f"archivefs: {archive} mounted on {mount.path}",
-            f"archivefs: {archive} unmounted from {mount.path}, not used for 1 s",
+            f"archivefs: {archive} unmounted from {mount.path}, not used for 2 s",
         ]
 
 
@@ -83,22 +83,23 @@ def mapping(mount: Mount) -> Iterator[None]:
 def test_a_mount_in_use_stays_although_nothing_is_asked_of_it(archive: Path, tmp_path: Path, transport: str) -> None:
     uses = {"standing": standing_in, "reading": reading, "mapping": mapping}
     with ExitStack() as mounts:
-        started = {name: idle_mount(archive, tmp_path / name, transport, "-d") for name in uses}
-        found = {name: mounts.enter_context(mount) for name, mount in started.items()}
+        found = []
         with ExitStack() as held:
             for name, use in uses.items():
-                held.enter_context(use(found[name]))
-            for mount in found.values():
+                mount = mounts.enter_context(idle_mount(archive, tmp_path / name, transport, "-d"))
+                held.enter_context(use(mount))
+                found.append(mount)
+            for mount in found:
                 assert wait_until(lambda mount=mount: IN_USE in mount.said()), "it was not even tried"
                 assert mount.is_mounted()
-        for mount in found.values():
+        for mount in found:
             assert mount.wait_gone() == 0
 
 
 def test_looking_at_what_the_kernel_knows_is_a_use(archive: Path, tmp_path: Path) -> None:
     """Without a shorter lifetime of what the kernel keeps, none of this would reach the driver after the first time."""
     with ExitStack() as mounts:
-        started = [idle_mount(archive, tmp_path / name, name, "-d", options="idle=2") for name in ("kernel", "fusepy")]
+        started = [idle_mount(archive, tmp_path / name, name, "-d") for name in ("kernel", "fusepy")]
         found = [mounts.enter_context(mount) for mount in started]
         end = time.monotonic() + 4
         while time.monotonic() < end:
@@ -125,7 +126,7 @@ def test_asking_how_full_it_is_is_none(archive: Path, tmp_path: Path, transport:
 
 def test_changes_are_committed(tmp_path: Path, transport: str) -> None:
     archive = labrador.write(tmp_path / "island.lbz", labrador.SITE)
-    with idle_mount(archive, tmp_path / "mnt", transport, options="idle=1,rw") as mount:
+    with idle_mount(archive, tmp_path / "mnt", transport, options="idle=2,rw") as mount:
         (mount.path / "new").write_text("new")
         assert mount.wait_gone() == 0, mount.said()
         assert mount.said() == ""

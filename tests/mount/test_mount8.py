@@ -97,10 +97,10 @@ def test_a_line_of_fstab(machine: Machine) -> None:
 
 def test_a_line_of_fstab_can_say_when_it_ends_and_where_it_is_told(machine: Machine) -> None:
     log = machine.folder / "mount.log"
-    machine.fstab(f"noauto,idle=1,log_file={log}")
+    machine.fstab(f"noauto,idle=2,log_file={log}")
     script = "mount -T fstab mnt; cat mnt/hello.txt; while grep -q $PWD/mnt /proc/self/mounts; do sleep 0.1; done"
     assert machine.printed(script) == "hello"
-    ends = [f"mounted on {machine.folder}/mnt", f"unmounted from {machine.folder}/mnt, not used for 1 s"]
+    ends = [f"mounted on {machine.folder}/mnt", f"unmounted from {machine.folder}/mnt, not used for 2 s"]
     written = log.read_text().splitlines()
     assert written
     assert [line.split("site.zip ")[1] for line in written] == ends[: len(written)], "the last may not be there yet"

@@ -169,7 +169,7 @@ def test_detaching_works_for_a_user(user: User, transport: str) -> None:
 
 
 def test_an_unused_mount_ends_for_a_user_too(user: User, transport: str) -> None:
-    mount = user.mount(user.home / "mnt", transport, "idle=1", arguments=["-d"]).wait_ready()
+    mount = user.mount(user.home / "mnt", transport, "idle=2", arguments=["-d"]).wait_ready()
     try:
         standing = subprocess.Popen(
             ["sleep", "60"], **{**user.identity(), "cwd": "/"}, preexec_fn=_stand_in(mount.path)
@@ -181,7 +181,7 @@ def test_an_unused_mount_ends_for_a_user_too(user: User, transport: str) -> None
             standing.kill()
             standing.wait()
         assert mount.wait_gone() == 0
-        assert f"unmounted from {mount.path}, not used for 1 s" in mount.said()
+        assert f"unmounted from {mount.path}, not used for 2 s" in mount.said()
         assert "warning" not in mount.said()
     finally:
         mount.end()
