@@ -68,9 +68,10 @@ def _encoded_lines(text: str, dialect: Dialect) -> Iterator[str]:
 
 
 def _answer_lines(answer: Answer, dialect: Dialect) -> int:
-    """Read to the end; a line that is wrong is answered too."""
+    """Read to the end; a line that is wrong is answered too, and each before the next one is waited for."""
     for line in sys.stdin.buffer:
         sys.stdout.write(json.dumps(_answer_line(answer, line, dialect)) + "\n")
+        sys.stdout.flush()
     return 0
 
 

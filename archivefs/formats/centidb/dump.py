@@ -20,6 +20,7 @@ from archivefs.readers import pread_exactly
 
 HEADER_LINES = 100
 MAX_KEY_LINE = 1 << 20
+PIECE = 1 << 20
 _HEX = re.compile(rb"(?:[0-9a-fA-F]{2})*")
 _PRINTED = re.compile(rb"\\(?:\\|[0-9a-fA-F]{2})")
 
@@ -110,10 +111,19 @@ class Dump(Engine):
                 raise UnreadableArchive("the dump is cut off or damaged", archive=self._path)
             key = self._decoded(line[1:].rstrip(b"\r\n"))
             at = self._file.tell() + 1
-            value = self._file.readline()
-            if not value.startswith(b" ") or not value.endswith(b"\n"):
-                raise UnreadableArchive("the dump is cut off or damaged", archive=self._path)
-            yield key, at, len(value.rstrip(b"\r\n")) - 1
+            yield key, at, self._skip_value() - 1
+
+    def _skip_value(self) -> int:
+        """How long the next line is, of which no more than a piece is ever in memory."""
+        size, piece = 0, self._file.readline(PIECE)
+        if not piece.startswith(b" "):
+            raise UnreadableArchive("the dump is cut off or damaged", archive=self._path)
+        while piece and not piece.endswith(b"\n"):
+            size += len(piece)
+            piece = self._file.readline(PIECE)
+        if not piece:
+            raise UnreadableArchive("the dump is cut off or damaged", archive=self._path)
+        return size + len(piece.rstrip(b"\r\n"))
 
     def _decoded(self, text: bytes) -> bytes:
         if self._printed:

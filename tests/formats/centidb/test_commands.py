@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,22 @@ def test_all_vectors_as_json_lines(dialect: str) -> None:
         "centidb", "key", "encode", "--dialect", dialect, "--json-lines", given="\n".join(one for one, _ in back)
     )
     assert [json.loads(line) for line in done.stdout.splitlines()] == [{"key": digits} for _, digits in back]
+
+
+def test_each_line_is_answered_before_the_next_one_is_read() -> None:
+    command = [sys.executable, "-m", "archivefs", "centidb", "key", "decode", "--json-lines"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+        stop = threading.Timer(60, running.kill)
+        stop.start()
+        assert running.stdin and running.stdout
+        for number in (1, 2):
+            running.stdin.write(b'"150%d"\n' % number)
+            running.stdin.flush()
+            answer = {"tuples": [[["int", str(number)]]], "canonical": True}
+            assert json.loads(running.stdout.readline()) == answer
+        running.stdin.close()
+        assert running.wait() == 0
+        stop.cancel()
 
 
 def test_bad_lines_are_answered_and_the_next_one_is_read() -> None:

@@ -23,7 +23,7 @@ from archivefs.errors import (
     UnreadableArchive,
 )
 from archivefs.format import Match, Probe
-from archivefs.formats.centidb import FORMAT
+from archivefs.formats.centidb import FORMAT, dump
 from archivefs.formats.centidb.client import Worker
 from archivefs.formats.centidb.engine import Engine, Item
 from archivefs.formats.centidb.sources import open_engine
@@ -115,6 +115,13 @@ def test_a_database_that_is_not_there(tmp_path: Path) -> None:
         open_engine(str(write_leveldb(tmp_path / "l", {})), {"db": "other"}, read_write=False)
     with pytest.raises(UnreadableArchive, match="no database"):
         open_engine(str(write_dump(tmp_path / "d", {})), {"db": "other"}, read_write=False)
+
+
+def test_a_dump_is_read_a_piece_at_a_time(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(dump, "PIECE", 16)
+    engine = dump.Dump(str(write_dump(tmp_path / "d", ENTRIES)))
+    assert [(item.key, item.value) for item in engine.items(b"", b"", 1 << 20)] == list(ENTRIES.items())
+    engine.close()
 
 
 @pytest.mark.parametrize("damage", ["", " zz\n 00\nDATA=END\n", " 00\n", " 00\nnothing\n", "junk\n"])
