@@ -1,17 +1,18 @@
 """``layout=nested``: every element of a key but the last is a folder.  Specification §9.1, §9.2.
 
-A folder is listed by jumping: after the first key with an element the next one looked for is beyond all keys with
-it, so the cost goes with the number of names and not of keys.  Batches are listed where they are stored, which may
-be behind what they hold; so are their names, each once: at the first physical key that has it.
+A folder is listed by jumping: after the first key or batch that lies in one folder as a whole the next one looked for
+is beyond all keys of that, so the cost goes with the number of names and not of keys.  Batches are listed where they
+are stored, which may be behind what they hold; so are their names, each once: at the first physical key that has it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from archivefs.errors import NotFound
 from archivefs.formats.centidb import keynames, keys
+from archivefs.formats.centidb.engine import CHUNK as LONG_CHUNK
 from archivefs.formats.centidb.engine import Item
 from archivefs.formats.centidb.keynames import CutName
 from archivefs.formats.centidb.keys import PAST, SEP
@@ -131,18 +132,28 @@ class NestedDirectory(StoreDirectory):
     def _listing(self, start: bytes, passed: str | None) -> Iterator[tuple[Item, Met]]:
         within = self._base + self._beginning
         more = start.startswith(within)
-        engine = self.tree.store.engine
-        jump = b""
+        jump = shown = b""
+        count, previous = CHUNK, None
         while more:
-            items, more = engine.scan(max(start, jump), within, CHUNK)
+            items, more = self.tree.store.engine.scan(max(start, jump), within, count)
             for item in items:
-                for met in self._shown(item, jumped=item.key < jump):
+                mets = list(self._all_met(item))
+                for met in self._shown(item, mets, previous, jumped=item.key < shown):
                     yield item, met
-                    if not met.is_file and met.row.place.member is None:
-                        jump = self._base + met.data + PAST
+                shown = max(shown, self._past(item, mets))
+                if len({(met.name, met.is_file) for met in mets}) == 1:
+                    jump = shown
+                previous = item.key
             if items:
                 start = items[-1].key + b"\x00"
+            count = CHUNK if jump > start else LONG_CHUNK
+            previous = None if jump > start else previous
         yield from self._behind(start if not start.startswith(within) else None)
+
+    def _past(self, item: Item, mets: Sequence[Met]) -> bytes:
+        """A key beyond all of the folder that a physical key lies in; nothing where it lies in none."""
+        folders = (self._base + met.data for met in mets if not met.is_file)
+        return next((folder + PAST for folder in folders if item.key.startswith(folder)), b"")
 
     def _behind(self, start: bytes | None) -> Iterator[tuple[Item, Met]]:
         """Batches that lie behind all keys of this folder, and hold some of it."""
@@ -154,12 +165,15 @@ class NestedDirectory(StoreDirectory):
             if count >= self.tree.store.limits.walk:
                 return
             if SEP in item.key[len(self._base) :]:
-                yield from ((item, met) for met in self._shown(item, jumped=False))
+                mets = list(self._all_met(item))
+                yield from ((item, met) for met in self._shown(item, mets, None, jumped=False))
 
-    def _shown(self, item: Item, *, jumped: bool) -> Iterator[Met]:
-        """The names of one physical entry that no earlier one has."""
+    def _shown(self, item: Item, mets: Sequence[Met], previous: bytes | None, *, jumped: bool) -> Iterator[Met]:
+        """The names of one physical entry that no earlier one has; *previous* as for `Store.alone`."""
+        keys_here = [met.row.key.data for met in mets]
+        alone = self.tree.store.alone(item.key, self._base, keys_here, previous)
         seen: set[str] = set()
-        for met in self._all_met(item):
+        for met in mets:
             if met.name in seen:
                 continue
             seen.add(met.name)
@@ -167,9 +181,9 @@ class NestedDirectory(StoreDirectory):
                 if not jumped:
                     yield met
             elif met.is_file:
-                if self.tree.store.find(self._collection.idx, met.data) == met.row.place:
+                if alone or self.tree.store.find(self._collection.idx, met.data) == met.row.place:
                     yield met
-            else:
+            elif not (jumped and item.key.startswith(self._base + met.data)):
                 first = self._first(met.name, met.data)
                 if first is not None and first[0] == item.key:
                     yield met

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from archivefs.errors import BadOption, NotFound, UnreadableArchive
-from archivefs.tree import Tree
+from archivefs.formats.centidb import keynames
+from archivefs.tree import Directory, Tree
 from tests.contract import TreeContract
 from tests.formats.centidb.opening import open_tree, opened, shown
 from tests.samples import centidb as sample
@@ -166,6 +169,62 @@ def test_a_batch_is_listed_in_the_folders_of_its_members(tmp_path: Path) -> None
         "Tb,": {"Pa2": b"2"},
         "Tc,": {"Pa0": b"0", "Pa3": b"3"},
     }
+
+
+def test_folders_of_batches_are_jumped_over(tmp_path: Path) -> None:
+    made = StoreMaker()
+    idx = made.collection(b"c")
+    for at in range(0, 4000, 4):
+        made.batch(idx, [(("a", at + number), b"x") for number in range(4)])
+    made.batch(idx, [(("a", 4000), b"x"), (("b", 1), b"y")])
+    made.record(idx, ("b", 2), b"z")
+    with opened(write_dump(tmp_path / "d", made.entries), "layout=nested") as tree:
+        records = tree.lookup(("collections", "c", "records"))
+        engine, asked = tree.store.engine, []
+        scan = engine.scan
+        engine.scan = lambda *arguments: asked.append(arguments) or scan(*arguments)
+        assert names_of(records) == ["Ta,", "Tb,"]
+        assert len(asked) < 10
+        assert names_of(records.child("Ta,")) == [keynames.element_name(at) for at in range(4001)]
+        assert names_of(records.child("Tb,")) == ["Pa1", "Pa2"]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_nested_and_flat_show_the_same_and_resume_anywhere(tmp_path: Path, seed: int) -> None:
+    path = write_dump(tmp_path / "d", random_batches(random.Random(seed)).entries)
+    with opened(path) as tree:
+        flat = names_of(tree.lookup(("collections", "c", "records")))
+    with opened(path, "layout=nested") as tree:
+        assert sorted(flattened(tree.lookup(("collections", "c", "records")))) == sorted(flat)
+
+
+def random_batches(chance: random.Random) -> StoreMaker:
+    """Neighbours in batches of all sizes, and some records written again by themselves."""
+    made = StoreMaker()
+    idx = made.collection(b"c")
+    length, number = lambda: chance.randint(1, 3), lambda: chance.randrange(4)
+    some = {tuple(chance.choice(("a", "b", number())) for _ in range(length())) for _ in range(chance.randint(9, 40))}
+    rows = sorted(some, key=lambda values: made.key(*values))
+    while rows:
+        size = chance.choice((1, 1, 2, 3, 5))
+        run, rows = rows[:size], rows[size:]
+        if len(run) > 1:
+            made.batch(idx, [(values, b"batched") for values in run])
+        for values in run:
+            if len(run) == 1 or chance.random() < 0.1:
+                made.record(idx, values, b"single")
+    return made
+
+
+def flattened(directory: Directory, before: str = "") -> Iterator[str]:
+    names = [entry.name for entry in directory.entries()]
+    for at, name in enumerate(names):
+        assert [entry.name for entry in directory.entries(name)] == names[at + 1 :]
+        node = directory.child(name)
+        if isinstance(node, Directory):
+            yield from flattened(node, before + name)
+        else:
+            yield before + name
 
 
 def test_other_names_are_not_found(library: Path) -> None:
