@@ -107,7 +107,7 @@ _PRAGMAS = (
     "cell_size_check=on",
     "mmap_size=0",
     "temp_store=memory",
-    "cache_size=-8192",
+    "cache_size=-2048",  # of eight connections; the pages are in the kernel's cache too
 )
 _LIMITS = {
     "SQLITE_LIMIT_LENGTH": MAX_VALUE_BYTES,

@@ -232,7 +232,7 @@ class Project:
 
     def resource(self, key: int) -> Resource | None:
         """The resource with that id."""
-        return self.cached("resource", key, lambda: self._resource(key), lambda found: 200 + len(found.url))
+        return self.cached("resource", key, lambda: self._resource(key), lambda found: 400 + len(found.url))
 
     def _resource(self, key: int) -> Resource | None:
         try:

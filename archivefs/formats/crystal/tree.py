@@ -264,7 +264,7 @@ class CrystalTree(Tree):
             finally:
                 reader.close()
             size = _NOT_DECODABLE if measured is None else measured
-            self._cache.put(key, size, 100)
+            self._cache.put(key, size, 350)
         return None if size == _NOT_DECODABLE else size
 
     # -- URLs --
