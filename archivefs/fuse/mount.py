@@ -15,10 +15,11 @@ import signal
 import stat
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from queue import Empty, SimpleQueue
+from typing import Any
 
 from archivefs.caches import ByteCache
 from archivefs.errors import ArchiveError, MissingLibrary, MountRefused, quoted
@@ -33,6 +34,8 @@ from archivefs.tree import Tree
 log = logging.getLogger("archivefs.fuse")
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+Handlers = Mapping[signal.Signals, Any]
+"""What is done at which signal, as ``signal.signal`` takes and gives it."""
 LEAVE_S = 5.0
 """How long the end may take once asked for; then the process leaves with what still hangs."""
 
@@ -181,18 +184,20 @@ class Mounting:
             self._options = replace(self._options, read_write=False)
         driver = Driver(tree, self._options, self._cache)
         logging.getLogger("archivefs").addHandler(driver.problems)
-        try:
-            if self._options.clean_stale:
-                clean_at(self._mountpoint)
-            with prepared(self._mountpoint), self._events.signals():
-                driver.committer.watch()
-                self._serve_by_first_that_works(driver)
-            with nullcontext() if self._signalled else deaf_once():
-                driver.finish()
-            return 0
-        finally:
-            _within(LEAVE_S, driver.close)
-            logging.getLogger("archivefs").removeHandler(driver.problems)
+        # Without a moment in between: a signal that comes right after the unmount must find somebody.
+        with self._events.signals() as before:
+            try:
+                if self._options.clean_stale:
+                    clean_at(self._mountpoint)
+                with prepared(self._mountpoint):
+                    driver.committer.watch()
+                    self._serve_by_first_that_works(driver)
+                with handled_by(before) if self._signalled else deaf_once(before):
+                    driver.finish()
+                return 0
+            finally:
+                _within(LEAVE_S, driver.close)
+                logging.getLogger("archivefs").removeHandler(driver.problems)
 
     def _serve_by_first_that_works(self, driver: Driver) -> None:
         names = transports_for(self._options.transport)
@@ -285,16 +290,14 @@ class _Events:
         return signal.Signals(number) if number else self._outcomes.get_nowait()
 
     @contextmanager
-    def signals(self) -> Iterator[None]:
-        """Signals come here instead of ending the process."""
-        handlers = {number: signal.signal(number, _ignore) for number in SIGNALS}
+    def signals(self) -> Iterator[Handlers]:
+        """Signals come here instead of ending the process; gives what handled them before."""
         descriptor = signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
         try:
-            yield
+            with handled_by(dict.fromkeys(SIGNALS, _ignore)) as before:
+                yield before
         finally:
             signal.set_wakeup_fd(descriptor)
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
 
 
 def _ignore(_number: int, _frame: object) -> None:
@@ -302,27 +305,31 @@ def _ignore(_number: int, _frame: object) -> None:
 
 
 @contextmanager
-def deaf_once() -> Iterator[None]:
-    """A first signal does not end what is done here: somebody has unmounted, and changes are being saved.
-
-    So a service that is stopped meanwhile, or a machine that is shut down, does not leave them for later.
-    """
-    handlers = {number: signal.getsignal(number) for number in SIGNALS}
-
-    def hear_again() -> None:
-        for number, handler in handlers.items():
+def handled_by(handlers: Handlers) -> Iterator[Handlers]:
+    """Let *handlers* have the signals for a while; gives what handled them before."""
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield before
+    finally:
+        for number, handler in before.items():
             signal.signal(number, handler)
 
+
+@contextmanager
+def deaf_once(handlers: Handlers) -> Iterator[None]:
+    """A first signal does not end what is done here: somebody has unmounted, and changes are being saved.
+
+    So a service that is stopped meanwhile, or a machine that is shut down, does not leave them for later.  A second
+    one goes to *handlers*.
+    """
+
     def told(number: int, _frame: object) -> None:
-        hear_again()
+        for each, handler in handlers.items():
+            signal.signal(each, handler)
         log.warning("%s: changes are being saved; a second signal ends that", signal.Signals(number).name)
 
-    for number in SIGNALS:
-        signal.signal(number, told)
-    try:
+    with handled_by(dict.fromkeys(SIGNALS, told)):
         yield
-    finally:
-        hear_again()
 
 
 def _within(limit_s: float, action: Callable[[], None]) -> None:
