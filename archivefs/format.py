@@ -151,6 +151,10 @@ class Pages(Protocol):
         """The URL of the site, and what is shown of it; raises UsageError if there is none or none is named."""
 
 
+LEAVE_OUT_RW = "leave out rw"
+"""What errors advise where an archive cannot be written; a front-end where nobody writes ``rw`` rewords it."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Builder:
     """How a format makes an archive of pages."""

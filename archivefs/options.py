@@ -22,6 +22,8 @@ DEFAULT_TIMEOUT_S = 30.0
 MAX_OWNER = 0xFFFFFFFE
 """The number after that means "nobody in particular" to the kernel."""
 
+MAX_NUMBER = 999_999_999_999
+
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
@@ -125,8 +127,10 @@ def octal(text: str) -> int:
 
 def whole_number(text: str) -> int:
     """A number, 0 or more."""
-    if not re.fullmatch(r"\d{1,18}", text):
+    if not re.fullmatch(r"\d+", text):
         raise ValueError("a whole number is expected, 0 or more")
+    if len(text) > len(str(MAX_NUMBER)):
+        raise ValueError(f"a whole number up to {MAX_NUMBER} is expected")
     return int(text)
 
 

@@ -186,7 +186,7 @@ def _unrecognised(probe: Probe) -> UnknownFormat:
     problem = f"no format recognises {what} (tried: {_listed(formats())})"
     failed = "".join(f"; {plugin}" for plugin in broken())
     return UnknownFormat(
-        problem + failed, archive=probe.path, advice="force one with --format, or see archivefs formats"
+        problem + failed, archive=probe.path, advice="force one with --format NAME, or see archivefs formats"
     )
 
 

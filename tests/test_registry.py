@@ -183,7 +183,7 @@ def test_what_nobody_recognises_says_what_was_tried(tmp_path: Path, monkeypatch:
         registry.detect(str(tmp_path / "x"))
     assert str(caught.value) == (
         f"{tmp_path}/x: no format recognises it (tried: one, two); "
-        "format odd cannot be loaded: ImportError: no wheels; force one with --format, or see archivefs formats"
+        "format odd cannot be loaded: ImportError: no wheels; force one with --format NAME, or see archivefs formats"
     )
 
 

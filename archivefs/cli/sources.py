@@ -20,7 +20,7 @@ from archivefs.cli.progress import Meter
 from archivefs.cli.shared import OpenRequest
 from archivefs.compose import FolderTree, MountTree, Opener, shown_names
 from archivefs.errors import AmbiguousFormat, ArchiveError, UnknownFormat, UnreadableArchive, UsageError
-from archivefs.format import Format, Opening, no_progress
+from archivefs.format import LEAVE_OUT_RW, Format, Opening, no_progress
 from archivefs.fuse.options import OPEN_OPTIONS
 from archivefs.options import DEFAULT_CACHE_SIZE, Option
 from archivefs.registry import Settings
@@ -79,7 +79,7 @@ class Plan:
         for path, format in self.sources:
             if format is None or not format.can_write:
                 what = f"the format {format.name}" if format else "a folder of archives"
-                raise UsageError(f"{what} cannot be written", archive=path, advice="leave out rw, or mount with ro")
+                raise UsageError(f"{what} cannot be written", archive=path, advice=f"{LEAVE_OUT_RW}, or mount with ro")
 
     def open(self, *, cache: ByteCache | None = None, read_write: bool = False) -> Tree:
         """One source as it is, several as directories of one tree; raises what the formats raise."""

@@ -94,8 +94,11 @@ def test_an_unreadable_archive(run: Run, unreadable: Path, tmp_path: Path) -> No
     ("name", "message"),
     [
         ("gone", "no such file or folder"),
-        ("text", "no format recognises it (tried: fake); force one with --format, or see archivefs formats"),
-        ("folder", "no format recognises this folder (tried: fake); force one with --format, or see archivefs formats"),
+        ("text", "no format recognises it (tried: fake); force one with --format NAME, or see archivefs formats"),
+        (
+            "folder",
+            "no format recognises this folder (tried: fake); force one with --format NAME, or see archivefs formats",
+        ),
     ],
 )
 def test_what_is_no_archive(run: Run, tmp_path: Path, name: str, message: str) -> None:

@@ -10,7 +10,7 @@ import logging
 import os
 
 from archivefs.errors import ArchiveError, SourceBusy, UsageError, quoted
-from archivefs.format import Opening
+from archivefs.format import LEAVE_OUT_RW, Opening
 from archivefs.formats.crystal.bodies import IN_PROGRESS, PACK16
 from archivefs.formats.crystal.drafts import Drafts
 from archivefs.formats.crystal.held import HeldDatabase
@@ -76,7 +76,7 @@ def _opened(path: str, opening: Opening, place: Place, database: HeldDatabase, l
     return tree
 
 
-def _refused(place: Place, problem: str, advice: str = "leave out rw") -> UsageError:
+def _refused(place: Place, problem: str, advice: str = LEAVE_OUT_RW) -> UsageError:
     return UsageError(f"cannot be written: {problem}", archive=place.folder, advice=advice)
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from archivefs.errors import ArchiveError, NameTooLong, NotPermitted, NotSupported, quoted
-from archivefs.format import Opening
+from archivefs.format import LEAVE_OUT_RW, Opening
 from archivefs.formats.labrador import mediatypes
 from archivefs.formats.labrador.commit import commit, identity_of, longest_key_below
 from archivefs.formats.labrador.container import EXTMIME
@@ -223,7 +223,7 @@ def open_editor(path: str, opening: Opening) -> LabradorEditor:
 
 
 def _pick_up(editor: LabradorEditor) -> None:
-    count = editor.replay()
+    count = sum(1 for _ in editor.pending()) if editor.replay() else 0
     if count:
         what = "a change" if count == 1 else f"{count} changes"
         log.warning("%s", quoted(f"{editor.path}: picked up {what} that an earlier mount has left"))
@@ -247,8 +247,8 @@ def mention_pending(path: str, opening: Opening) -> None:
 
 def _check_replaceable(path: str) -> None:
     if not os.access(path, os.W_OK):
-        raise NotPermitted("it is write-protected", archive=path, advice="mount it without rw")
+        raise NotPermitted("it is write-protected", archive=path, advice=LEAVE_OUT_RW)
     folder = os.path.dirname(path)
     if not os.access(folder, os.W_OK | os.X_OK):
         problem = f"the folder {folder} is write-protected, so the archive cannot be replaced"
-        raise NotPermitted(problem, archive=path, advice="mount it without rw, or copy it elsewhere")
+        raise NotPermitted(problem, archive=path, advice=f"{LEAVE_OUT_RW}, or copy it elsewhere")
