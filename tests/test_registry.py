@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import textwrap
@@ -248,6 +249,20 @@ def test_a_match_with_a_bug_does_not_keep_the_others_away(
     assert registry.detect(str(archive)).name == "good"
     assert [record.getMessage() for record in caplog.records] == [
         f"format bug could not look at {archive}: ZeroDivisionError('no\\nway')"
+    ]
+
+
+def test_what_cannot_be_read_is_told_once_for_all_formats(
+    archive: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def unreadable(_probe: object) -> Match:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    register(monkeypatch, [fake("one", match=unreadable), fake("other", match=unreadable)])
+    with pytest.raises(UnknownFormat):
+        registry.detect(str(archive))
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{archive}: it cannot be looked at: invalid argument"
     ]
 
 
