@@ -24,6 +24,8 @@ MAX_OWNER = 0xFFFFFFFE
 
 MAX_NUMBER = 999_999_999_999
 
+_SWITCHES = frozenset({"on", "yes", "no", "none", "true", "false", "1", "0"})
+"""What nobody calls a folder who does not say so."""
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
@@ -150,9 +152,13 @@ def path(text: str) -> str:
 
 def index(text: str) -> str:
     """``auto``, ``off``, or the whole path of a folder."""
+    if text.lower() in ("auto", "off"):
+        return text.lower()
     if not text:
         raise ValueError("auto, off or a folder is expected")
-    return text if text in ("auto", "off") else os.path.abspath(text)
+    if text.lower() in _SWITCHES:
+        raise ValueError(f"auto, off or a folder is expected; write ./{text} for a folder of that name")
+    return os.path.abspath(text)
 
 
 def one_of(*choices: str) -> Callable[[str], str]:

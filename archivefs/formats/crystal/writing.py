@@ -20,7 +20,7 @@ from archivefs.formats.crystal.revisions import RevisionStore
 from archivefs.formats.crystal.rwtree import RwTree, allow_removal
 from archivefs.formats.crystal.schema import STATUS_INDEX
 from archivefs.formats.crystal.tree import CrystalTree
-from archivefs.staging.area import JOURNAL, StagingArea, default_folder
+from archivefs.staging.area import JOURNAL, area_of, default_folder
 from archivefs.staging.locks import WriterLock, holder
 from archivefs.tree import Tree
 
@@ -62,7 +62,7 @@ def mention_pending(path: str, opening: Opening) -> None:
 def _opened(path: str, opening: Opening, place: Place, database: HeldDatabase, lock: WriterLock) -> RwTree:
     base = CrystalTree(path, opening, database)
     _check_state(base)
-    area = StagingArea(default_folder(place.folder, opening.options.get("staging")))
+    area = area_of(place.folder, opening.options.get("staging"))
     tree = RwTree(base, RevisionStore(base.project, database, base.bodies), Drafts(area), lock)
     tree.may_delete = bool(opening.options.get("delete"))
     tree.may_rename = bool(opening.options.get("rename"))

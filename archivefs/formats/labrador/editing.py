@@ -24,7 +24,7 @@ from archivefs.formats.labrador.keys import ESCAPED_INDEX, MAX_KEY_LENGTH, is_in
 from archivefs.formats.labrador.newnames import INDEX_NAMES, AnyNode, NewNames, encoded
 from archivefs.formats.labrador.tree import LabradorTree, SiteDirectory, SiteFile
 from archivefs.readers import BytesReader
-from archivefs.staging.area import JOURNAL, StagingArea, default_folder
+from archivefs.staging.area import JOURNAL, StagingArea, area_of, default_folder
 from archivefs.staging.journal import Record
 from archivefs.staging.locks import WriterLock, holder
 from archivefs.staging.overlay import OverlayDirectory, OverlayFile, OverlayTree
@@ -208,7 +208,7 @@ def open_editor(path: str, opening: Opening) -> LabradorEditor:
     lock = WriterLock(path)
     try:
         remove_leftovers(path)
-        area = StagingArea(default_folder(path, opening.options.get("staging")))
+        area = area_of(path, opening.options.get("staging"))
         editor = LabradorEditor(LabradorTree(path, opening), lock, area, opening.options)
     except BaseException:
         lock.close()
