@@ -79,6 +79,25 @@ def unknown(name: str, known: Iterable[str]) -> UnknownOption:
     return UnknownOption(f"unknown option {name!r}", advice=advice)
 
 
+def typed_default(option: Option) -> str:
+    """The default of *option* as it would be written after its name; nothing where there is none."""
+    value = option.default
+    if option.parse is None:
+        return "yes" if value else "no"
+    if value is None or value == "" or value == b"":
+        return ""
+    if option.parse is size and value % MEBIBYTE == 0:
+        return f"{value // MEBIBYTE}M"
+    return ":".join(value) if isinstance(value, tuple) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def with_default(option: Option) -> str:
+    """The help of *option*, and its default if there is one worth telling."""
+    default = typed_default(option)
+    text = option.help.rstrip(".")
+    return option.help if default in ("", "no", "0") else f"{text} (default: {default}){option.help[len(text) :]}"
+
+
 def _value(option: Option, text: str | None) -> Any:
     if option.parse is None:
         return True if text is None else _value_of_flag(option, text)

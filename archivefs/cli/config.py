@@ -67,7 +67,7 @@ def show_command(name: str | None, texts: tuple[str, ...], as_json: bool) -> Non
     With the NAME of a mount, those of that mount.
     """
     configuration = configuration_for(texts)
-    mount = configuration.named(name) if name else None
+    mount = configuration.named(name, usage="archivefs config show [NAME]") if name else None
     given = [Word(word) for text in texts for word in options.split(text) if not word.startswith("config=")]
     shown = _settings(configuration, mount, given)
     if as_json:
@@ -118,8 +118,7 @@ def _general(option: Option, words: list[Word]) -> dict[str, str]:
     for word in reversed(words):
         if word.name == option.name:
             return _row(word)
-    default = "no" if option.parse is None else "" if option.default is None else str(option.default)
-    return {"option": option.name, "value": default, "from": BUILT_IN}
+    return {"option": option.name, "value": options.typed_default(option), "from": BUILT_IN}
 
 
 def _row(word: Word, format: str = "") -> dict[str, str]:

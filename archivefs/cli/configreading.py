@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from archivefs import options, registry
@@ -12,6 +13,8 @@ from archivefs.cli.plainyaml import Item, read_plain
 from archivefs.errors import ArchiveError, BadOption, UnknownFormat, UnknownOption
 from archivefs.options import Option
 
+NO_TEXT = re.compile(r"true|false|yes|no|on|off|[-+]?(\d[\d_]*\.?\d*|\.\d+)(e[-+]?\d+)?|0x[\da-f]+", re.IGNORECASE)
+"""What means a number, or yes or no, where it is not quoted."""
 PATHS = frozenset({"DIR", "FILE", "PATH", "ARCHIVE"})
 """Options with such a metavar take a path, which may begin with ``~``."""
 
@@ -51,6 +54,10 @@ class _Reading:
         return self._words(item, (*GENERAL, *known))
 
     def _mount(self, name: str, item: Item) -> NamedMount:
+        if not name or "/" in name:
+            raise BadOption(
+                f"a mount cannot be called {name!r}", archive=self._at(item.line), advice="leave out slashes"
+            )
         keys = self._mapping(item, f"the mount {name}")
         self._known(keys, ("sources", "mountpoint", "format", "subdir", "externals", "options"))
         for key in ("sources", "mountpoint"):
@@ -61,7 +68,7 @@ class _Reading:
             name=name,
             origin=self._at(item.line),
             sources=self._paths(keys["sources"]),
-            mountpoint=self._resolved(self._scalar(keys["mountpoint"], "mountpoint")),
+            mountpoint=self._path_in(keys["mountpoint"], "mountpoint"),
             format=format,
             subdir=self._optional(keys, "subdir"),
             externals=self._paths(keys["externals"]) if "externals" in keys else (),
@@ -117,7 +124,16 @@ class _Reading:
 
     def _paths(self, item: Item) -> tuple[str, ...]:
         items = item.value if isinstance(item.value, list) else [item]
-        return tuple(self._resolved(self._scalar(each, "a path")) for each in items)
+        return tuple(self._path_in(each, "a path") for each in items)
+
+    def _path_in(self, item: Item, what: str) -> str:
+        """A path; not what others who read YAML take for a number or for yes and no."""
+        text = self._scalar(item, what)
+        if not text:
+            raise BadOption(f"{what}: it is empty", archive=self._at(item.line))
+        if not item.quoted and NO_TEXT.fullmatch(text):
+            raise BadOption(f"{what}: {text} is no text", archive=self._at(item.line), advice=f"write ./{text}")
+        return self._resolved(text)
 
     def _resolved(self, path: str) -> str:
         return os.path.normpath(os.path.join(os.path.dirname(self._path), os.path.expanduser(path)))

@@ -24,11 +24,12 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from archivefs import options
-from archivefs.errors import UsageError
+from archivefs.errors import BadOption, UsageError
 from archivefs.fuse.options import MOUNT_OPTIONS, OPEN_OPTIONS
 from archivefs.options import Option
 
 COMMAND_LINE = "the command line"
+MOUNT_USAGE = "archivefs mount ARCHIVE... MOUNTPOINT, or archivefs mount NAME"
 OFF = ("off", "none")
 """``-o config=off`` reads no file."""
 REPLACED = {"ro": ("rw",), "rw": ("ro",), "umask": ("fmask", "dmask")}
@@ -83,13 +84,12 @@ class Configuration(NamedTuple):
         names = {option.name for option in general} | {option.name for option in GENERAL}
         return [word for word in self.formats.get(format, ()) if word.name not in names]
 
-    def named(self, name: str) -> NamedMount:
-        """The mount called *name*; raises UsageError, listing those there are."""
+    def named(self, name: str, *, usage: str = MOUNT_USAGE) -> NamedMount:
+        """The mount called *name*; raises UsageError, listing those there are, and with the *usage* of the command."""
         found = self.mounts.get(name)
         if found is None:
             known = f"{self.path} has: {', '.join(sorted(self.mounts))}" if self.mounts else "there are none"
-            usage = "usage: archivefs mount ARCHIVE... MOUNTPOINT, or archivefs mount NAME"
-            raise UsageError(f"no mount is called {name!r} ({known})", advice=usage)
+            raise UsageError(f"no mount is called {name!r} ({known})", advice=f"usage: {usage}")
         return found
 
 
@@ -125,6 +125,8 @@ def configuration_for(texts: Iterable[str]) -> Configuration:
         name, equals, value = word.partition("=")
         if name == "config" and equals:
             asked = value
+    if asked == "":
+        raise BadOption("option config='' makes no sense: a path or off is expected")
     if asked is not None and asked.lower() in OFF:
         return Configuration()
     if asked:

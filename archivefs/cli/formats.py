@@ -7,7 +7,7 @@ from archivefs.cli.shared import cli_command, json_option
 from archivefs.cli.shown import json_text, write
 from archivefs.errors import quoted
 from archivefs.format import Format
-from archivefs.options import Option
+from archivefs.options import Option, with_default
 
 
 @cli_command("formats", example="archivefs formats")
@@ -55,11 +55,9 @@ def _lines(format: Format) -> list[str]:
         lines.append(f"  cannot be used here: {quoted(problem)}")
     written = [option.name + (f"={option.metavar}" if option.parse else "") for option in format.options]
     width = max(map(len, written), default=0)
-    lines += [f"  -o {text:{width}}  {_help(option)}" for text, option in zip(written, format.options, strict=True)]
+    lines += [
+        f"  -o {text:{width}}  {with_default(option)}" for text, option in zip(written, format.options, strict=True)
+    ]
     if format.command_names:
         lines.append(f"  commands: {', '.join(f'archivefs {name}' for name in format.command_names)}")
     return lines
-
-
-def _help(option: Option) -> str:
-    return option.help if option.default in (None, False, "") else f"{option.help} (default: {option.default})"

@@ -18,7 +18,7 @@ from archivefs.cli.configuration import Word, configuration_for, layered
 from archivefs.cli.shared import OpenRequest, debugging, explained, log_from, opening_options
 from archivefs.cli.sources import Plan, plan
 from archivefs.compose import SubTree
-from archivefs.errors import BadOption, quoted
+from archivefs.errors import BadOption, MountRefused, quoted
 from archivefs.fuse.options import MOUNT8_PREFIXES, MOUNT8_WORDS, MOUNT_OPTIONS, OPEN_OPTIONS, MountOptions
 from archivefs.options import Option
 from archivefs.tree import Tree
@@ -87,6 +87,8 @@ def command(
         escaped = log_file.replace(",", "\\,")
         request = replace(request, option_texts=(*request.option_texts, f"log_file={escaped}"))
     *sources, mountpoint = places
+    if not all(places):
+        raise BadOption(f"the name of the {'archive' if mountpoint else 'mount point'} is empty")
     if not sources:
         sources, mountpoint, request, subdir = _named(mountpoint, request, subdir)
     at = os.path.abspath(mountpoint)
@@ -95,6 +97,7 @@ def command(
     refuse_inside(at, [source.path for source in planned.sources])
     options = _mount_options(planned, no_exec=no_exec)
     at = os.path.realpath(at) if os.path.isdir(at) else real_mountpoint(at)
+    _refuse_without_folder(at)
     if dry_run:
         check_mountpoint(at, clean_stale=options.clean_stale)
         _open(planned, ByteCache(0), replace(options, read_write=False), subdir).close()
@@ -148,6 +151,17 @@ def _run(
         raise
     finally:
         written.close()
+
+
+def _refuse_without_folder(at: str) -> None:
+    """Raises MountRefused if the folder that the mount point would be made in is missing."""
+    folder = os.path.dirname(at)
+    try:
+        os.stat(folder)
+    except FileNotFoundError:
+        raise MountRefused(f"the mount point cannot be created: {folder} is missing", archive=at) from None
+    except OSError:  # mounting says what is wrong with it
+        pass
 
 
 def _refuse_log_inside(path: str, planned: Plan) -> None:

@@ -22,6 +22,7 @@ class Item(NamedTuple):
 
     line: int
     value: str | list[Item] | dict[str, Item]
+    quoted: bool = False
 
 
 def read_plain(path: str) -> Item:
@@ -98,7 +99,9 @@ class _Builder:
             return Item(line, self._sequence(depth))
         if kind == "MappingStartEvent":
             return Item(line, self._mapping(depth))
-        return Item(line, "" if event.value in ("~", "null") and event.implicit[0] else event.value)
+        if event.value in ("~", "null") and event.implicit[0]:
+            return Item(line, "")
+        return Item(line, event.value, quoted=not event.implicit[0])
 
     def _sequence(self, depth: int) -> list[Item]:
         items = []
@@ -116,7 +119,7 @@ class _Builder:
                 raise self._bad(key.line, f"{key.value!r} is there twice")
             value = self._item(next(self._events), depth + 1)
             # The line of its name: that of an empty value is the next one.
-            items[key.value] = Item(key.line, value.value)
+            items[key.value] = Item(key.line, value.value, value.quoted)
         return items
 
     def _bad(self, line: int, problem: str) -> BadOption:

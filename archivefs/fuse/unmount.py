@@ -123,7 +123,7 @@ def _tried(command: list[str]) -> str:
         return str(error)
     if done.returncode == 0:
         return ""
-    return " ".join(done.stderr.split()) or f"{command[0]} failed with exit code {done.returncode}"
+    return " ".join(done.stderr.split()).rstrip(".") or f"{command[0]} failed with exit code {done.returncode}"
 
 
 def _unescaped(word: bytes) -> str:

@@ -12,7 +12,7 @@ from archivefs import __version__, registry
 from archivefs.cli import COMMANDS
 from archivefs.cli.mount_helper import command as mount_helper
 from archivefs.fuse.options import MOUNT_OPTIONS, OPEN_OPTIONS
-from archivefs.options import MEBIBYTE, Option, size
+from archivefs.options import Option, with_default
 from contrib.commandtree import Command, command_tree, described, opens_archives, takes_mount_options
 from contrib.manuals import words
 from contrib.manuals.helps import Help, parsed
@@ -197,16 +197,8 @@ def _option_words(page: Page, command: Command) -> None:
 def _listed(page: Page, options: Iterable[Option]) -> None:
     for option in options:
         value = "=" + placeholders(option.metavar) if option.parse else ""
-        default = "" if option.default in (None, False, "", b"") else f" (default: {_default(option)})"
-        page.item(bold(option.name) + value, option.help[:1].upper() + option.help[1:].rstrip(".") + default + ".")
-
-
-def _default(option: Option) -> str:
-    """As it would be written after the name."""
-    value = option.default
-    if option.parse is size:
-        return f"{value // MEBIBYTE}M"
-    return ":".join(value) if isinstance(value, tuple) else f"{value:g}" if isinstance(value, float) else str(value)
+        help = with_default(option)
+        page.item(bold(option.name) + value, help[:1].upper() + help[1:].rstrip(".") + ".")
 
 
 def _exit_codes(page: Page, codes: Iterable[tuple[str, str]]) -> None:

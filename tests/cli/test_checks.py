@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from archivefs.cli import doctor
 from archivefs.cli.progress import Meter, bar
 from archivefs.errors import CorruptArchive, UsageError
 from archivefs.format import Finding, Level, PluginBroken
+from archivefs.options import Option, seconds, size, whole_number
 from tests.cli.conftest import Run
 from tests.fakes import OPENED, fake, register, write_fake
 
@@ -209,6 +211,29 @@ def test_formats(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (fakes["write"], fakes["commands"], fakes["problem"]) == (True, ["fakery"], None)
     assert none["problem"] == "get it"
     assert odd == {"name": "odd", "problem": "format odd cannot be loaded: ImportError: no\\nwheels"}
+
+
+def test_defaults_are_shown_as_one_types_them(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: tuple[dict[str, Any], ...] = (
+        {"name": "names", "parse": str, "default": ("htm", "html"), "help": "Which."},
+        {"name": "large", "parse": size, "default": 4 << 20},
+        {"name": "odd", "parse": size, "default": 1000},
+        {"name": "long", "parse": seconds, "default": 30.0},
+        {"name": "bytes", "parse": str, "default": b""},
+        {"name": "never", "parse": whole_number, "default": 0},
+        {"name": "flag", "default": False},
+    )
+    options = tuple(Option(**{"help": "How", "metavar": "X", **each}) for each in taken)
+    register(monkeypatch, [fake(options=options)])
+    assert [line.split("  ")[-1].strip() for line in run("formats").lines if " -o " in line] == [
+        "Which (default: htm:html).",
+        "How (default: 4M)",
+        "How (default: 1000)",
+        "How (default: 30)",
+        "How",
+        "How",
+        "How",
+    ]
 
 
 # -- doctor --

@@ -195,6 +195,11 @@ def test_one_word_that_is_no_name(run: Run, archive: Path, home: Path) -> None:
         ("mounts: {a: {sources: b, mountpoint: c, format: [d]}}", "1: format: one value is expected here"),
         ("mounts: {a: {sources: b, mountpoint: c, format: fak}}", "1: no format is called 'fak'; did you mean fake?"),
         ("mounts: {a: {sources: b, mountpoint: c, options: {loudd: yes}}}", "1: unknown option 'loudd'; did you mean"),
+        ("mounts: {a: {sources: 5, mountpoint: c}}", "1: a path: 5 is no text; write ./5\n"),
+        ("mounts: {a: {sources: [b, yes], mountpoint: c}}", "1: a path: yes is no text; write ./yes\n"),
+        ("mounts: {a: {sources: b, mountpoint: 1.5}}", "1: mountpoint: 1.5 is no text; write ./1.5\n"),
+        ("mounts: {a: {sources: [b, null], mountpoint: c}}", "1: a path: it is empty\n"),
+        ("mounts:\n  a/b: {sources: b, mountpoint: c}", "2: a mount cannot be called 'a/b'; leave out slashes\n"),
         ("mounts: {a: {sources: {b: c}, mountpoint: c}}", "1: a path: one value is expected here"),
         ("options: {a: b\n", "2: this is not YAML"),
         ("options: {}\noptions: {}", "2: 'options' is there twice"),
@@ -215,6 +220,23 @@ def test_a_mistake_is_told_with_its_line(run: Run, archive: Path, config: Path, 
         assert (outcome.code, outcome.out) == (2, b"")
         assert outcome.err.startswith(f"archivefs: {config}:{says}")
         assert outcome.err.count("\n") == 1
+
+
+def test_text_that_looks_like_none(config: Path) -> None:
+    config.write_text("mounts: {a: {sources: ['5', ./6, 2025-01-01, 7.zip], mountpoint: \"on\"}}")
+    found = load(str(config)).named("a")
+    assert [os.path.basename(path) for path in (*found.sources, found.mountpoint)] == [
+        "5",
+        "6",
+        "2025-01-01",
+        "7.zip",
+        "on",
+    ]
+
+
+def test_an_empty_name_of_the_file_is_a_mistake(run: Run, archive: Path) -> None:
+    said = "archivefs: option config='' makes no sense: a path or off is expected\n"
+    assert run("ls", "-o", "config=", archive)[::2] == (2, said)
 
 
 def test_what_is_no_text(run: Run, config: Path) -> None:
@@ -298,10 +320,16 @@ def test_show_a_mount(run: Run, config: Path) -> None:
     assert rows["umask"] == ("027", "the command line")
     assert rows["loud"] == ("yes", f"{config}:12")
     assert rows["cache_size"] == ("8M", f"{config}:3")
-    assert rows["timeout"] == ("30.0", "built in")
+    assert rows["timeout"] == ("30", "built in")
     one = {row["option"]: row["value"] for row in run("config", "show", "--json", "one").json["settings"]}
     assert (one["colour"], one["timeout"]) == ("green", "5")
     assert "no mount is called" in run("config", "show", "none").err
+    assert run("config", "show", "none").err.endswith("; usage: archivefs config show [NAME]\n")
+
+
+def test_built_in_values_are_shown_as_one_types_them(run: Run, archive: Path) -> None:
+    rows = {row["option"]: row["value"] for row in run("config", "show", "--json").json["settings"]}
+    assert (rows["cache_size"], rows["timeout"], rows["idle"], rows["rw"], rows["uid"]) == ("64M", "30", "0", "no", "")
 
 
 def test_show_a_mount_whose_format_is_found(run: Run, config: Path, archive: Path) -> None:

@@ -144,6 +144,8 @@ def test_it_runs_as_a_module() -> None:
     [
         (["nonsense"], 2, "archivefs: No such command 'nonsense'. See archivefs --help\n"),
         (["ls"], 2, "archivefs: Missing argument 'SRC[:/PATH]'. See archivefs ls --help\n"),
+        (["mount", "", "x"], 2, "archivefs: the name of the archive is empty\n"),
+        (["mount", "x", ""], 2, "archivefs: the name of the mount point is empty\n"),
         (["ls", "gone.zip"], 2, "archivefs: gone.zip: no such file or folder\n"),
         (["ls", "--nonsense", "x"], 2, "archivefs: No such option '--nonsense'. See archivefs ls --help\n"),
     ],

@@ -131,7 +131,7 @@ def test_a_dry_run_mounts_nothing(words: list[str], archive: Path, capsys: pytes
         (["-f", "MISSING", "MNT"], 32, "missing.zip"),
         (["-f", "SOURCE", "FILE"], 32, "not a directory"),
         (["-f", "SOURCE", "FULL"], 32, "not empty"),
-        (["-f", "SOURCE", "NOWHERE"], 32, "cannot be created"),
+        (["-f", "SOURCE", "NOWHERE"], 32, "/no/where: the mount point cannot be created: FOLDER is missing"),
         (["-f", "SOURCE", "MNT", "-t", "archivefs.labrador"], 32, "archive.zip"),
     ],
 )
@@ -148,7 +148,7 @@ def test_a_dry_run_finds_what_a_mount_would(
     places["SOURCE"] = archive.rename(inside / archive.name)
     assert main([str(places.get(word, word)) for word in words]) == code
     said = capsys.readouterr().err
-    assert says in said
+    assert says.replace("FOLDER", str(tmp_path / "no")) in said
     assert said.count("\n") == 1, "one line says it"
 
 

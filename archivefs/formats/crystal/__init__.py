@@ -5,12 +5,12 @@ Specification: the format description that comes with Crystal, and what its rele
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 
 from archivefs.format import Builder, Finding, Format, Match, Opening, Page, Probe, VerifyRequest
 from archivefs.formats.crystal.location import DATABASE, OPENER_SUFFIX, PARTIAL_SUFFIX, PROJECT_SUFFIX
 from archivefs.options import Option, one_of
+from archivefs.options import path as whole_path
 from archivefs.tree import Tree
 
 
@@ -101,7 +101,7 @@ FORMAT = Format(
         Option(
             name="staging",
             help="read-write: the folder for what is not stored yet, instead of one beside the project",
-            parse=os.path.abspath,
+            parse=whole_path,
             metavar="DIR",
         ),
     ),

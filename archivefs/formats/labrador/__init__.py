@@ -5,7 +5,6 @@ This module has what is needed to recognise an archive; everything else is impor
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from archivefs.format import Builder, Finding, Format, Match, Opening, Page, Probe, VerifyRequest
 from archivefs.formats.labrador.detection import is_labrador
 from archivefs.options import Option, one_of, seconds
+from archivefs.options import path as whole_path
 
 if TYPE_CHECKING:
     from archivefs.tree import Tree
@@ -87,7 +87,7 @@ FORMAT = Format(
         Option(
             name="staging",
             help="Read-write: the folder for changes that are not committed, instead of one beside the archive.",
-            parse=os.path.abspath,
+            parse=whole_path,
             metavar="DIR",
         ),
         Option(
