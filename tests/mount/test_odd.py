@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mount.harness import Mount, mounted, wait_until
+from tests.mount.harness import Mount, mount_points, mounted, wait_until
 
 PLUGINS = Path(__file__).parent.parent / "plugins"
 ENV = {"PYTHONPATH": os.pathsep.join([str(PLUGINS), str(Path(__file__).parent.parent.parent)])}
@@ -76,6 +76,42 @@ def test_a_signal_ends_the_driver_with_reads_under_way(tmp_path: Path, transport
         assert not (tmp_path / "m").exists()
     finally:
         mount.end()
+
+
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [
+        ("opening", signal.SIGTERM),
+        ("opening", signal.SIGHUP),
+        ("opening", signal.SIGINT),
+        ("stuck", signal.SIGTERM),
+    ],
+)
+def test_a_signal_to_the_command_that_waits_ends_a_driver_that_hangs_before_it_is_ready(
+    tmp_path: Path, transport: str, kind: str, number: signal.Signals
+) -> None:
+    source, point = odd_archive(tmp_path, kind), tmp_path / "m"
+    command = [sys.executable, "-m", "archivefs", "mount", "-o", f"transport={transport}", source, point]
+    waiting = subprocess.Popen(command, env={**os.environ, **ENV}, stderr=subprocess.PIPE, text=True)
+    driver = None
+    try:
+        assert wait_until(Path(f"{source}.hangs").exists, 30)
+        driver = int(Path(f"{source}.hangs").read_text())
+        assert driver != waiting.pid
+        waiting.send_signal(number)
+        _, said = waiting.communicate(timeout=12)
+        assert waiting.returncode == 128 + number, said
+        assert not os.path.exists(f"/proc/{driver}")
+        assert str(point) not in mount_points()
+        assert not point.exists()
+        assert "Traceback" not in said
+    finally:
+        waiting.kill()
+        waiting.communicate()
+        if driver is not None and os.path.exists(f"/proc/{driver}"):
+            os.kill(driver, signal.SIGKILL)
+        if str(point) in mount_points():
+            subprocess.run(["fusermount3", "-uz", str(point)], capture_output=True, timeout=5, check=False)
 
 
 def test_a_bug_in_a_format_is_eio_and_one_line(tmp_path: Path, transport: str) -> None:

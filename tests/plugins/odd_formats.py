@@ -154,6 +154,16 @@ class OddTree(Tree):
         self.open_needed = True
         return OddDirectory(self, ROOT_IDENT, {"self": OddFile(self, 2, os.stat(self.path).st_size, open_self)})
 
+    def opening(self) -> Directory:
+        """Opening never ends: a system call that nobody answers."""
+        _never_again(self.path)
+        raise AssertionError
+
+    def stuck(self) -> Directory:
+        """It opens, and then hangs as soon as the transport asks for anything."""
+        type(self).immutable = property(_unless_transport)  # type: ignore[assignment]
+        return OddDirectory(self, ROOT_IDENT, {})
+
     def million(self) -> Directory:
         return CountingDirectory(self, 1_000_000)
 
@@ -168,6 +178,20 @@ class OddTree(Tree):
 
     def generation(self) -> int:
         return 0 if self.immutable else os.stat(self.path).st_mtime_ns
+
+
+def _unless_transport(tree: OddTree) -> bool:
+    if threading.current_thread().name == "archivefs-transport":
+        _never_again(tree.path)
+    return True
+
+
+def _never_again(path: str) -> None:
+    """Say who hangs, in PATH.hangs, and hang."""
+    with open(f"{path}.new", "w") as file:
+        file.write(str(os.getpid()))
+    os.rename(f"{path}.new", f"{path}.hangs")
+    os.read(os.pipe()[0], 1)
 
 
 class CountingDirectory(Directory):
