@@ -26,6 +26,8 @@ class Committer:
         self._sync_files = sync_files
         self._lock = threading.Lock()
         self._stopped = threading.Event()
+        self.on_changed: Callable[[], None] = lambda: None
+        """Called when names lead to something else all at once: who keeps answers should forget them."""
         self.running = False
         self.state = "none"
         """none, running, done, or failed."""
@@ -44,7 +46,10 @@ class Committer:
             threading.Thread(target=self._quietly, daemon=True, name="archivefs-commit").start()
         elif text == "discard":
             with self._lock:
-                self._tree.discard_changes()
+                try:
+                    self._tree.discard_changes()
+                finally:
+                    self.on_changed()
         else:
             raise NotSupported(f"unknown command {text!r}", advice="write commit or discard")
 
@@ -56,6 +61,7 @@ class Committer:
                 self._sync_files()
                 self._tree.commit(self._progress)
                 self.state = "done"
+                self.on_changed()
             except Exception as error:
                 self.state, self.error = "failed", str(error)
                 raise
