@@ -46,6 +46,8 @@ from an archive is quoted with :func:`quoted`, since names may hold newlines and
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class ArchiveError(Exception):
@@ -80,6 +82,25 @@ class ArchiveError(Exception):
         parts = [quoted(part) for part in (self.archive, self.member) if part]
         text = ": ".join([*parts, quoted(self.problem)])
         return f"{text}; {quoted(self.advice)}" if self.advice else text
+
+
+def reason(error: BaseException) -> str:
+    """What *error* says; of the system's errors the file and the words, without the number."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
+    return where + error.strerror
+
+
+@contextmanager
+def told_as(path: str, temporary: str) -> Iterator[None]:
+    """The system's errors about *temporary* are told as ones about *path*, which is the name that people know."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename != temporary:
+            raise
+        raise OSError(error.errno, error.strerror, path) from error
 
 
 def quoted(text: str | bytes) -> str:

@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from archivefs.errors import ArchiveError, NotSupported, quoted
+from archivefs.errors import ArchiveError, NotSupported, quoted, reason
 from archivefs.tree import Tree
 
 log = logging.getLogger("archivefs.fuse")
@@ -63,7 +63,7 @@ class Committer:
                 self.state = "done"
                 self.on_changed()
             except Exception as error:
-                self.state, self.error = "failed", str(error)
+                self.state, self.error = "failed", reason(error)
                 raise
             finally:
                 self.running = False
@@ -88,7 +88,7 @@ class Committer:
             self.commit()
         except Exception as error:
             known = isinstance(error, (ArchiveError, OSError))
-            log.error("%s", quoted(f"commit: {error}" if known else f"commit: {error!r} (a bug in archivefs)"))
+            log.error("%s", quoted(f"commit: {reason(error)}" if known else f"commit: {error!r} (a bug in archivefs)"))
 
     def _progress(self, done: int, total: int) -> None:
         self.done, self.total = done, total
