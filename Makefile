@@ -29,11 +29,11 @@ install:
 
 install-system:
 	@contrib/setup.sh python
-	@$(PYTHON) -m contrib.install --prefix "$(PREFIX)" --sbin "$(SBINDIR)" --destdir "$(DESTDIR)"
+	@PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m contrib.install --prefix "$(PREFIX)" --sbin "$(SBINDIR)" --destdir "$(DESTDIR)"
 
 # Any Python will do.
 uninstall-system:
-	@python3 -m contrib.install --uninstall --prefix "$(PREFIX)" --sbin "$(SBINDIR)" --destdir "$(DESTDIR)"
+	@PYTHONDONTWRITEBYTECODE=1 python3 -m contrib.install --uninstall --prefix "$(PREFIX)" --sbin "$(SBINDIR)" --destdir "$(DESTDIR)"
 
 test:
 	@contrib/setup.sh system desktop python

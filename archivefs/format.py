@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, BinaryIO, NamedTuple, Protocol, runtime_checkable
 
 from archivefs.caches import ByteCache
 from archivefs.errors import ArchiveError
@@ -50,18 +50,18 @@ class Probe:
         """The first 4096 bytes of a file; nothing for a folder."""
         if self.is_directory:
             return b""
-        with open(self.path, "rb") as file:
-            return file.read(HEAD_BYTES)
+        with self._opened() as file:
+            return file.read(HEAD_BYTES) or b""
 
     @cached_property
     def tail(self) -> bytes:
         """The last 66 KiB of a file, where a zip has its end record."""
         if self.is_directory:
             return b""
-        with open(self.path, "rb") as file:
+        with self._opened() as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - 65557))
-            return file.read(65557)
+            return file.read(65557) or b""
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -75,6 +75,11 @@ class Probe:
                 if len(found) == MAX_PROBED_NAMES:
                     break
         return frozenset(found)
+
+    def _opened(self) -> BinaryIO:
+        """The file; reading it does not wait for a writer, if it is something else than it seems."""
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        return open(self.path, "rb", opener=lambda path, _: os.open(path, flags))
 
 
 class Level(enum.Enum):
@@ -144,6 +149,10 @@ class Pages(Protocol):
 
     def pages(self, site: str | None) -> tuple[str, Iterator[Page]]:
         """The URL of the site, and what is shown of it; raises UsageError if there is none or none is named."""
+
+
+LEAVE_OUT_RW = "leave out rw"
+"""What errors advise where an archive cannot be written; a front-end where nobody writes ``rw`` rewords it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,6 +22,10 @@ DEFAULT_TIMEOUT_S = 30.0
 MAX_OWNER = 0xFFFFFFFE
 """The number after that means "nobody in particular" to the kernel."""
 
+MAX_NUMBER = 999_999_999_999
+
+_SWITCHES = frozenset({"on", "yes", "no", "none", "true", "false", "1", "0"})
+"""What nobody calls a folder who does not say so."""
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
@@ -125,8 +129,10 @@ def octal(text: str) -> int:
 
 def whole_number(text: str) -> int:
     """A number, 0 or more."""
-    if not re.fullmatch(r"\d{1,18}", text):
+    if not re.fullmatch(r"\d+", text):
         raise ValueError("a whole number is expected, 0 or more")
+    if len(text) > len(str(MAX_NUMBER)):
+        raise ValueError(f"a whole number up to {MAX_NUMBER} is expected")
     return int(text)
 
 
@@ -146,9 +152,13 @@ def path(text: str) -> str:
 
 def index(text: str) -> str:
     """``auto``, ``off``, or the whole path of a folder."""
+    if text.lower() in ("auto", "off"):
+        return text.lower()
     if not text:
         raise ValueError("auto, off or a folder is expected")
-    return text if text in ("auto", "off") else os.path.abspath(text)
+    if text.lower() in _SWITCHES:
+        raise ValueError(f"auto, off or a folder is expected; write ./{text} for a folder of that name")
+    return os.path.abspath(text)
 
 
 def one_of(*choices: str) -> Callable[[str], str]:

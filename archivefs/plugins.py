@@ -33,7 +33,7 @@ class Plugin(NamedTuple):
 
 def offered(group: str) -> set[Plugin]:
     """All of *group*; a package that is there twice counts as the path has it first."""
-    if not all(os.path.isdir(place) for place in _path() if os.path.exists(place)):
+    if not all(os.path.isdir(place) and not place.endswith(".egg") for place in _path() if os.path.exists(place)):
         from importlib.metadata import entry_points
 
         return {Plugin(point.name, point.value) for point in entry_points(group=group)}
@@ -52,12 +52,14 @@ def _path() -> list[str]:
 
 
 def _packages(folder: str) -> Iterator[tuple[str, str]]:
-    """The name of each package in *folder* that has entry points, and the text that lists them."""
+    """The name of each package in *folder*, and the text that lists its entry points."""
     with suppress(OSError):
         for name in sorted(os.listdir(folder)):
             if name.endswith(_ENDS):
-                with suppress(OSError), open(f"{folder}/{name}/entry_points.txt", encoding="utf-8") as file:
-                    yield name.partition("-")[0].lower().replace(".", "_"), file.read()
+                text = ""
+                with suppress(OSError, UnicodeDecodeError), open(f"{folder}/{name}/entry_points.txt", "rb") as file:
+                    text = file.read().decode()
+                yield name.partition("-")[0].lower().replace(".", "_"), text
 
 
 def _of_group(text: str, group: str) -> Iterator[Plugin]:

@@ -120,7 +120,7 @@ def detect(path: str, forced: str | None = None) -> Format:
         _check_readable(path)
         return chosen
     probe = _check_readable(path)
-    matches = {name: _match(format, probe) for name, format in formats().items()}
+    matches = _matches(probe)
     best = max(matches.values(), default=Match.NO)
     if best is Match.NO:
         raise _unrecognised(probe)
@@ -170,15 +170,27 @@ def _check_readable(path: str) -> Probe:
 def _unreadable(path: str, error: OSError) -> UnreadableArchive:
     if isinstance(error, FileNotFoundError):
         return UnreadableArchive("no such file or folder", archive=path)
-    return UnreadableArchive((error.strerror or str(error)).lower(), archive=path)
+    return UnreadableArchive(_in_words(error), archive=path)
 
 
-def _match(format: Format, probe: Probe) -> Match:
-    try:
-        return format.match(probe)
-    except Exception as error:  # one format's bug must not keep the others from the archive
-        log.warning("%s", quoted(f"format {format.name} could not look at {probe.path}: {error!r}"))
-        return Match.NO
+def _in_words(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
+def _matches(probe: Probe) -> dict[str, Match]:
+    """How sure each format is, by its name; what keeps some of them from looking is told."""
+    found: dict[str, Match] = {}
+    unreadable = None
+    for name, format in formats().items():
+        try:
+            found[name] = format.match(probe)
+        except OSError as error:  # which the others will meet too
+            unreadable = error
+        except Exception as error:  # one format's bug must not keep the others from the archive
+            log.warning("%s", quoted(f"format {name} could not look at {probe.path}: {error!r}"))
+    if unreadable is not None:
+        log.warning("%s", quoted(f"{probe.path}: it cannot be looked at: {_in_words(unreadable)}"))
+    return found
 
 
 def _unrecognised(probe: Probe) -> UnknownFormat:
@@ -186,7 +198,7 @@ def _unrecognised(probe: Probe) -> UnknownFormat:
     problem = f"no format recognises {what} (tried: {_listed(formats())})"
     failed = "".join(f"; {plugin}" for plugin in broken())
     return UnknownFormat(
-        problem + failed, archive=probe.path, advice="force one with --format, or see archivefs formats"
+        problem + failed, archive=probe.path, advice="force one with --format NAME, or see archivefs formats"
     )
 
 

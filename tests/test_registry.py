@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import textwrap
@@ -21,7 +22,7 @@ from archivefs.errors import (
     UnknownOption,
     UnreadableArchive,
 )
-from archivefs.format import Match, Opening, PluginBroken
+from archivefs.format import Match, Opening, PluginBroken, Probe
 from archivefs.options import Option, size
 from archivefs.plugins import Plugin, offered
 from tests.fakes import FakeTree, fake, register, write_fake
@@ -70,6 +71,25 @@ def test_a_package_that_is_there_twice_counts_once(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(sys, "path", [str(new), str(tmp_path / "missing"), str(old)])
     assert offered("some.group") == {("a", "there:THAT")}
     assert offered("other.group") == {("b", "there:THIS [more]")}
+
+
+def test_a_package_that_offers_nothing_any_more_hides_its_older_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "new" / "it_is-2.dist-info").mkdir(parents=True)
+    installed(tmp_path / "old", "it_is-1.dist-info", "[some.group]\ngone = there:GONE\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "new"), str(tmp_path / "old")])
+    assert offered("some.group") == set()
+
+
+def test_a_list_of_entry_points_that_is_no_text_keeps_nobody_else_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bad-1.dist-info").mkdir()
+    (tmp_path / "bad-1.dist-info" / "entry_points.txt").write_bytes(b"[some.group]\n\xff = a:b\n")
+    installed(tmp_path, "good-1.dist-info", "[some.group]\na = there:THAT\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    assert offered("some.group") == {("a", "there:THAT")}
 
 
 def test_packages_in_a_zip_on_the_path_are_found_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +184,7 @@ def test_what_nobody_recognises_says_what_was_tried(tmp_path: Path, monkeypatch:
         registry.detect(str(tmp_path / "x"))
     assert str(caught.value) == (
         f"{tmp_path}/x: no format recognises it (tried: one, two); "
-        "format odd cannot be loaded: ImportError: no wheels; force one with --format, or see archivefs formats"
+        "format odd cannot be loaded: ImportError: no wheels; force one with --format NAME, or see archivefs formats"
     )
 
 
@@ -181,6 +201,11 @@ def test_a_missing_file_is_told_in_a_line(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(UnreadableArchive) as caught:
         registry.detect(str(tmp_path / "gone"), forced)
     assert str(caught.value) == f"{tmp_path}/gone: no such file or folder"
+
+
+def test_looking_at_a_file_does_not_wait_for_a_writer(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    assert Probe(str(tmp_path / "fifo")).head == b""
 
 
 def test_a_fifo_is_refused_and_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,6 +249,20 @@ def test_a_match_with_a_bug_does_not_keep_the_others_away(
     assert registry.detect(str(archive)).name == "good"
     assert [record.getMessage() for record in caplog.records] == [
         f"format bug could not look at {archive}: ZeroDivisionError('no\\nway')"
+    ]
+
+
+def test_what_cannot_be_read_is_told_once_for_all_formats(
+    archive: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def unreadable(_probe: object) -> Match:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    register(monkeypatch, [fake("one", match=unreadable), fake("other", match=unreadable)])
+    with pytest.raises(UnknownFormat):
+        registry.detect(str(archive))
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{archive}: it cannot be looked at: invalid argument"
     ]
 
 

@@ -47,6 +47,9 @@ COMMANDS = {
 }
 """Our own commands and what --help says of each; the module of each is ``archivefs.cli.NAME``."""
 
+NO_WORDS: tuple[type[Exception], ...] = tuple(
+    filter(None, [getattr(click.exceptions, "NoArgsIsHelpError", None)])  # an older click shows the help by itself
+)
 INTERRUPTED = 130
 OUTPUT_CLOSED = 141
 
@@ -141,7 +144,7 @@ def run(command: click.Command, args: Sequence[str] | None, *, name: str, exit_c
     _open_missing_streams()
     _set_up_output()
     try:
-        result = command.main(args, prog_name=name, standalone_mode=False, obj=running)
+        result = _called(command, args, name, running)
         sys.stdout.flush()
         return result if type(result) is int else 0
     except Exception as error:
@@ -153,6 +156,15 @@ def run(command: click.Command, args: Sequence[str] | None, *, name: str, exit_c
         except OSError:  # told already, or less than what was
             _forget_stdout()
         return exit_code(error)
+
+
+def _called(command: click.Command, args: Sequence[str] | None, name: str, running: Running) -> object:
+    """What *command* gives; a group of commands that is given no word shows its help, as ours does."""
+    try:
+        return command.main(args, prog_name=name, standalone_mode=False, obj=running)
+    except NO_WORDS as error:
+        click.echo(str(error))
+        return 0
 
 
 def _open_missing_streams() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from archivefs.cli.pending import mounted_at_or_none, opened_for_changing
+from archivefs.cli.pending import mounted_at_or_none, opened_for_changing, plan_for_changing
 from archivefs.cli.progress import Meter
 from archivefs.cli.shared import OpenRequest, cli_command, opening_options
 
@@ -23,7 +23,7 @@ def command(place: str, request: OpenRequest) -> None:
         if mount is not None:
             mount.commit(meter)
         else:
-            with opened_for_changing(place, request) as tree:
+            with opened_for_changing(plan_for_changing(place, request)) as tree:
                 tree.commit(meter)
     finally:
         meter.clear()

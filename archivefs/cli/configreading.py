@@ -91,14 +91,12 @@ class _Reading:
         values = item.value if isinstance(item.value, list) and option.repeatable else [item]
         for value in values:
             text = self._scalar(value, option.name)
-            if _takes_path(option, text):
-                text = self._resolved(text)
-            word = option.name if option.parse is None and not text else f"{option.name}={text}"
+            word = _word(option, text)
             try:
                 options.parse([word.replace(",", "\\,")], [option])
             except ArchiveError as error:
                 raise self._placed(error, value.line) from None
-            yield Word(word, self._at(item.line))
+            yield Word(_word(option, self._resolved(text)) if _takes_path(option, text) else word, self._at(item.line))
 
     # -- shapes --
 
@@ -138,6 +136,10 @@ class _Reading:
         return f"{self._path}:{line}"
 
 
+def _word(option: Option, text: str) -> str:
+    return option.name if option.parse is None and not text else f"{option.name}={text}"
+
+
 def _takes_path(option: Option, text: str) -> bool:
     choices = option.metavar.split("|")
-    return bool(text) and bool(PATHS & set(choices)) and text not in choices
+    return bool(text) and bool(PATHS & set(choices)) and text.lower() not in choices

@@ -222,6 +222,9 @@ def _configuration() -> Check:
 
 def _unreadable(path: str) -> Check:
     """What somebody has set there does not hold, or ends every command."""
+    if not _at_home(path):
+        advice = "set XDG_CONFIG_HOME to a folder of yours, or name a file with -o config=PATH"
+        return Check("config", PROBLEM, f"you may not read {path}: {advice}")
     mend = f"sudo chown -R {os.geteuid()} {shlex.quote(path)} && chmod u+rwX {shlex.quote(path)}"
     return Check("config", PROBLEM, f"you may not read {path}", mend)
 
@@ -231,12 +234,22 @@ def _cache() -> Check:
     found = path
     while not os.path.lexists(found):
         found = os.path.dirname(found)
+    elsewhere = "" if _at_home(found) else ": set XDG_CACHE_HOME to a folder of yours, or name one with -o index=PATH"
     if not os.path.isdir(found):
-        return Check("cache", NOTE, f"{found} is no folder, so nothing is kept", f"rm {shlex.quote(found)}")
+        mend = "" if elsewhere else f"rm {shlex.quote(found)}"
+        return Check("cache", NOTE, f"{found} is no folder, so nothing is kept{elsewhere}", mend)
     if not os.access(found, os.W_OK | os.X_OK):
+        if elsewhere:
+            return Check("cache", NOTE, f"you may not write to {found}, so nothing is kept between mounts{elsewhere}")
         mend = f"sudo chown {os.geteuid()} {shlex.quote(found)} && chmod u+rwx {shlex.quote(found)}"
         return Check("cache", NOTE, f"you may not write to {found}, so nothing is kept between mounts", mend)
     return Check("cache", OK, path if found == path else f"{path}: will be made when it is needed")
+
+
+def _at_home(path: str) -> bool:
+    """Does *path* lie in the user's home folder, or is it that?  What lies elsewhere is not to be made his."""
+    home = os.path.realpath(os.path.expanduser("~"))
+    return home != "/" and os.path.commonpath([home, os.path.realpath(path)]) == home
 
 
 def _stale() -> Iterator[Check]:

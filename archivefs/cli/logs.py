@@ -43,7 +43,8 @@ class BoundedLog(logging.Handler):
             self._say_left_out(record)
             self._minute, self._lines = record.created, 0
         self._lines += 1
-        if self._lines > LINES_A_MINUTE:
+        # What begins and ends a mount is told in any case.
+        if self._lines > LINES_A_MINUTE and record.levelno > logging.INFO:
             self._left_out += 1
         else:
             self.write(record, quoted(record.getMessage())[:LONGEST_LINE])
@@ -114,7 +115,7 @@ class LogFile(BoundedLog):
         """Go on in a new file if ours is no longer there."""
         try:
             there = os.stat(self._path)
-        except FileNotFoundError:
+        except OSError:  # gone, or in a folder that is closed to us now
             there = None
         if there is None or (there.st_dev, there.st_ino) != self._file:
             with suppress(OSError):  # then in the old one

@@ -20,6 +20,7 @@ from archivefs import options as option_words
 from archivefs.cli import Interrupted, group, run
 from archivefs.cli.shared import log_from
 from archivefs.errors import ArchiveError, BadOption, MissingLibrary, MountRefused, UnreadableArchive, UsageError
+from archivefs.format import LEAVE_OUT_RW
 
 WRONG_CALL, SYSTEM_ERROR, BUG, INTERRUPTED, MOUNT_FAILED = 1, 2, 4, 8, 32
 
@@ -81,7 +82,17 @@ def command(
 
         enter(namespace)
     call = ["mount", *flags, *translated(words), "--", *places]
-    group.main(call, prog_name="mount.archivefs", standalone_mode=False, obj=running)
+    try:
+        group.main(call, prog_name="mount.archivefs", standalone_mode=False, obj=running)
+    except ArchiveError as error:
+        error.advice = _reworded(error.advice)
+        raise
+
+
+def _reworded(advice: str) -> str:
+    """What the advice of ``archivefs mount`` comes to in words that are understood here."""
+    advice = advice.replace(LEAVE_OUT_RW, "leave out write")
+    return re.sub(rf"--({'|'.join(OPTIONS_OF_THE_COMMAND)}) ", r"-o \1=", advice)
 
 
 def exit_code(error: Exception) -> int:

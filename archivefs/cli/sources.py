@@ -6,6 +6,8 @@ the options without opening anything, so that a mistake is told before a mount g
 
 from __future__ import annotations
 
+import functools
+import logging
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -19,12 +21,14 @@ from archivefs.cli.configuration import Configuration, Word, configuration_for, 
 from archivefs.cli.progress import Meter
 from archivefs.cli.shared import OpenRequest
 from archivefs.compose import FolderTree, MountTree, Opener, shown_names
-from archivefs.errors import AmbiguousFormat, ArchiveError, UnknownFormat, UnreadableArchive, UsageError
-from archivefs.format import Format, Opening, no_progress
+from archivefs.errors import AmbiguousFormat, ArchiveError, UnknownFormat, UnreadableArchive, UsageError, quoted
+from archivefs.format import LEAVE_OUT_RW, Format, Opening, no_progress
 from archivefs.fuse.options import OPEN_OPTIONS
 from archivefs.options import DEFAULT_CACHE_SIZE, Option
 from archivefs.registry import Settings
 from archivefs.tree import Tree
+
+log = logging.getLogger("archivefs.cli")
 
 PATIENCE_S = 0.5
 """Opening that takes longer shows how far it has got."""
@@ -79,7 +83,7 @@ class Plan:
         for path, format in self.sources:
             if format is None or not format.can_write:
                 what = f"the format {format.name}" if format else "a folder of archives"
-                raise UsageError(f"{what} cannot be written", archive=path, advice="leave out rw, or mount with ro")
+                raise UsageError(f"{what} cannot be written", archive=path, advice=f"{LEAVE_OUT_RW}, or mount with ro")
 
     def open(self, *, cache: ByteCache | None = None, read_write: bool = False) -> Tree:
         """One source as it is, several as directories of one tree; raises what the formats raise."""
@@ -148,6 +152,7 @@ def plan_sources(
         defaults={name: [word.text for word in own] for name, own in defaults.items()},
         sloppy=request.sloppy,
     )
+    _check_index(settings.general.get("index", "off"))
     own = [word for each in sources if each.format for word in layered(defaults[each.format.name], given)]
     return Plan(
         sources=sources,
@@ -156,6 +161,21 @@ def plan_sources(
         words=list(dict.fromkeys(word.text for word in (*own, *words))),
         configuration=configuration,
     )
+
+
+@functools.cache
+def _check_index(index: str) -> None:
+    """Warn, once, if tables cannot be kept in the folder that was named for them."""
+    if not os.path.isabs(index):
+        return
+    from archivefs.zips.index import IndexFolder  # only where a folder was named
+
+    try:
+        with IndexFolder(os.path.realpath(index)).opened(create=True):
+            pass
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        log.warning("%s", quoted(f"index={index}: {why}, so nothing is kept between mounts"))
 
 
 @contextmanager

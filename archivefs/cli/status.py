@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from archivefs.cli.pending import mounted_at_or_none, opened_for_changing
+from archivefs.cli.pending import mounted_at_or_none, opened_for_changing, plan_for_changing
 from archivefs.cli.shared import OpenRequest, cli_command, json_option, opening_options
 from archivefs.cli.shown import json_text, write
 from archivefs.errors import quoted
@@ -20,7 +20,7 @@ def command(place: str, as_json: bool, request: OpenRequest) -> None:
     if mount is not None:
         lines = mount.pending()
     else:
-        with opened_for_changing(place, request) as tree:
+        with opened_for_changing(plan_for_changing(place, request)) as tree:
             lines = [quoted(f"{what} {'/'.join(parts)}") for what, parts in tree.pending()]
     if as_json:
         pairs = [line.split(maxsplit=1) for line in lines]

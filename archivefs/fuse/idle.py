@@ -20,7 +20,9 @@ from archivefs.fuse.unmount import mounted_at, unmount_unused
 log = logging.getLogger("archivefs.fuse")
 
 NO_USE = frozenset({"init", "destroy", "forget", "batch_forget", "interrupt", "statfs"})
-"""What the kernel does by itself; and statfs, by which desktops and monitors ask every mount how full it is."""
+"""What the kernel does by itself; and statfs, by which monitors ask every mount how full it is.
+
+df(1) looks at the mount point as well, and that is a use."""
 LOOKS = 10
 """In the time that is allowed."""
 LONGEST_PAUSE_S = 10.0

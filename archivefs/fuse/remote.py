@@ -52,6 +52,11 @@ class RemoteMount:
                 return
             time.sleep(POLL_S)
 
+    def check_writable(self) -> None:
+        """Raises MountRefused for a read-only mount."""
+        if not self.read_write:
+            raise MountRefused("it is mounted read-only, so nothing is pending", archive=self.mountpoint)
+
     def discard(self) -> None:
         """Throw away what is pending."""
         self._command("discard")
@@ -68,8 +73,7 @@ class RemoteMount:
             time.sleep(0.02)
 
     def _command(self, text: str) -> None:
-        if not self.read_write:
-            raise MountRefused("it is mounted read-only, so nothing is pending", archive=self.mountpoint)
+        self.check_writable()
         with open(self._path("control"), "w", encoding="utf-8") as file:
             file.write(text)
 

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from archivefs.errors import CorruptArchive, NotPermitted
+from archivefs.errors import BadOption, CorruptArchive, NotPermitted
 from archivefs.staging import durable
 from archivefs.staging.journal import Journal, Record
 
@@ -64,7 +64,7 @@ class StagingArea:
         with self._lock:
             if self._journal is not None:
                 return False
-            os.makedirs(os.path.join(self.folder, BODIES), mode=0o700, exist_ok=True)
+            self._make_folders()
             _check_private(self.folder)
             try:
                 self._open_journal().append(fields)
@@ -94,7 +94,7 @@ class StagingArea:
 
     def new_body(self) -> tuple[int, int]:
         """A new empty body: its number, and a descriptor the caller closes.  Gone names need no fsync: see ``keep``."""
-        os.makedirs(os.path.join(self.folder, BODIES), mode=0o700, exist_ok=True)
+        self._make_folders()
         with self._lock:
             self._last_body += 1
             number = self._last_body
@@ -146,6 +146,12 @@ class StagingArea:
                 self._journal.sync()
             self._close_journal()
 
+    def _make_folders(self) -> None:
+        """Nothing is made above the folder that was named for it: another disk may belong there."""
+        for folder in (os.path.dirname(self.folder), self.folder, os.path.join(self.folder, BODIES)):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(folder, 0o700)
+
     def _close_journal(self) -> None:
         if self._journal is not None:
             self._journal.close()
@@ -174,6 +180,22 @@ def _check_private(folder: str) -> None:
         )
     if state.st_mode & 0o077:
         os.chmod(folder, 0o700)
+
+
+def area_of(archive: str, staging: str | None) -> StagingArea:
+    """The staging area of *archive*, made when it is needed; raises BadOption if it could not be made in *staging*."""
+    if staging is not None:
+        _check_place(os.path.abspath(staging))
+    return StagingArea(default_folder(archive, staging))
+
+
+def _check_place(staging: str) -> None:
+    found = staging if os.path.lexists(staging) else os.path.dirname(staging)
+    if not os.path.isdir(found):
+        problem = "it is no folder" if os.path.lexists(found) else "there is no such folder"
+        raise BadOption(f"option 'staging' makes no sense: {problem}", archive=found)
+    if not os.access(found, os.W_OK | os.X_OK):
+        raise BadOption("option 'staging' makes no sense: you may not write there", archive=found)
 
 
 def default_folder(archive: str, staging: str | None) -> str:

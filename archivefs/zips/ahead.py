@@ -53,9 +53,13 @@ class Ahead:
         """A member is opened: if it is the next one get on, or take it for the beginning of an order."""
         with self._lock:
             if self._coming and self._coming[0] == i:
-                self._get_on()
+                pieces = self._get_on()
             else:
+                pieces = []
                 self._begin(i)
+        for offset, size in pieces:
+            with suppress(OSError, OverflowError):  # a place no file has, or a file system that cannot do it
+                os.posix_fadvise(self._directory.source.fd, offset, size, os.POSIX_FADV_WILLNEED)
 
     def _begin(self, i: int) -> None:
         self._coming.clear()
@@ -65,29 +69,29 @@ class Ahead:
             self._order = self._following(i)
             self._coming.extend(self._more())
 
-    def _get_on(self) -> None:
+    def _get_on(self) -> list[tuple[int, int]]:
+        """The pieces to ask for."""
         now = self._coming.popleft()
         self._strays = 0
         self._length += 1
         if self._length == BEGINS_AFTER:
             self._coming.extend(self._more())
-            self._ask(now, list(self._coming))
-        elif len(self._coming) <= COUNT // 2:
+            return self._pieces(now, list(self._coming))
+        if len(self._coming) <= COUNT // 2:
             last, more = self._coming[-1] if self._coming else now, self._more()
             self._coming.extend(more)
             if self._length > BEGINS_AFTER:
-                self._ask(last, more)
+                return self._pieces(last, more)
+        return []
 
     def _more(self) -> list[int]:
         """The next ones; files that are empty are not opened.  A few at first: it may be no order at all."""
         count = COUNT if self._length else 2
         return [i for i in islice(self._order, count) if self._directory.size(i)]
 
-    def _ask(self, last: int, entries: list[int]) -> None:
+    def _pieces(self, last: int, entries: list[int]) -> list[tuple[int, int]]:
         directory = self._directory
         if all(after - before == 1 for before, after in pairwise([last, *entries])):
-            return
-        for i in entries:
-            size = min(directory.compressed_size(i), LARGEST) + HEADER_BYTES
-            with suppress(OSError, OverflowError):  # a place no file has, or a file system that cannot do it
-                os.posix_fadvise(directory.source.fd, directory.offset(i), size, os.POSIX_FADV_WILLNEED)
+            return []
+        sizes = (min(directory.compressed_size(i), LARGEST) + HEADER_BYTES for i in entries)
+        return [(directory.offset(i), size) for i, size in zip(entries, sizes, strict=True)]

@@ -91,7 +91,7 @@ _archivefs_words() {
     compopt -o nospace 2>/dev/null
     name=${text%%=*}
     if [[ $text == *=* ]]; then
-        _archivefs_offer "$before$name=" "${text#*=}" ${values[$name]}
+        [[ -z $name ]] || _archivefs_offer "$before$name=" "${text#*=}" ${values[$name]}
     else
         _archivefs_choose "$before" "$text" "${names[@]}"
     fi

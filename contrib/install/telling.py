@@ -4,36 +4,52 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
 
 from contrib.install.places import Places
 from contrib.install.placing import Manifest
 
+MIME_LISTS = (
+    *("XMLnamespaces", "aliases", "generic-icons", "globs", "globs2", "icons", "magic", "mime.cache"),
+    *("subclasses", "treemagic", "types", "version"),
+)
 UPDATED = {
-    "share/mime": ("update-mime-database", "packages/*"),
-    "share/applications": ("update-desktop-database", "*.desktop"),
+    "share/mime": ("update-mime-database", "packages/*", MIME_LISTS),
+    "share/applications": ("update-desktop-database", "*.desktop", ("mimeinfo.cache",)),
 }
-"""A folder, what brings its lists up to date, and what they are made of."""
+"""A folder, what brings its lists up to date, what they are made of, and the lists."""
 
 
 def tell(places: Places) -> None:
     """After installing.  Where the machine is another one, it is for that one to do."""
     if places.destdir is None:
-        for folder, (tool, _) in UPDATED.items():
+        for folder, (tool, *_) in UPDATED.items():
             _run(tool, str(places.prefix / folder))
         _run("mandb", "--quiet")
 
 
 def tell_of_the_end(places: Places, gone: Manifest) -> None:
-    """After uninstalling: a folder that was made for us and in which only lists are left goes, with its lists."""
+    """After uninstalling.  In a folder that was made for us the lists go too, if they are of nothing any more."""
     if places.destdir is not None:
         return
-    for name, (tool, content) in UPDATED.items():
+    for name, (tool, content, lists) in UPDATED.items():
         folder = places.prefix / name
-        if folder in gone.folders and not any(folder.glob(content)):
-            shutil.rmtree(folder, ignore_errors=True)
-        elif folder.is_dir():
+        if folder.is_dir():
             _run(tool, str(folder))
+            if folder in gone.folders and not any(folder.glob(content)):
+                remove_lists(folder, lists)
     _run("mandb", "--quiet")
+
+
+def remove_lists(folder: Path, lists: Iterable[str]) -> None:
+    """Remove files of these names, and the folders in which nothing is left; whatever else is there stays."""
+    for name in lists:
+        (folder / name).unlink(missing_ok=True)
+    for inner in folder.iterdir():
+        with suppress(OSError):
+            inner.rmdir()
 
 
 def _run(tool: str, *words: str) -> None:

@@ -94,8 +94,11 @@ def test_an_unreadable_archive(run: Run, unreadable: Path, tmp_path: Path) -> No
     ("name", "message"),
     [
         ("gone", "no such file or folder"),
-        ("text", "no format recognises it (tried: fake); force one with --format, or see archivefs formats"),
-        ("folder", "no format recognises this folder (tried: fake); force one with --format, or see archivefs formats"),
+        ("text", "no format recognises it (tried: fake); force one with --format NAME, or see archivefs formats"),
+        (
+            "folder",
+            "no format recognises this folder (tried: fake); force one with --format NAME, or see archivefs formats",
+        ),
     ],
 )
 def test_what_is_no_archive(run: Run, tmp_path: Path, name: str, message: str) -> None:
@@ -235,6 +238,7 @@ def healthy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(doctor.os, "uname", lambda: SimpleNamespace(release="6.9.1-generic"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("FUSE_LIBRARY_PATH", raising=False)
     return tmp_path
 
@@ -429,6 +433,34 @@ def test_a_cache_that_cannot_be_written(run: Run, healthy: Path, monkeypatch: py
     monkeypatch.setattr(doctor.os, "access", lambda path, _mode: path != str(cache))
     code, found = states(run)
     assert (code, found["cache"]) == (0, ("note", f"sudo chown 1000 {cache} && chmod u+rwx {cache}"))
+
+
+@pytest.mark.parametrize("home", ["/nowhere", "/", "beside"])
+def test_nobody_is_told_to_take_a_folder_that_is_not_at_home(
+    run: Run, healthy: Path, monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
+    for name in ("beside", "besides"):
+        (healthy / name).mkdir()
+    elsewhere = healthy / "besides"
+    (elsewhere / "archivefs").mkdir()
+    (elsewhere / "archivefs" / "config.yaml").write_text("options: {}")
+    monkeypatch.setenv("HOME", os.path.join(healthy, home))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(elsewhere))
+    monkeypatch.setattr(doctor, "load", _refuse)
+    monkeypatch.setattr(doctor.os, "access", lambda _path, _mode: False)
+    for cache in (None, "/usr", str(elsewhere), str(elsewhere / "archivefs" / "config.yaml")):
+        monkeypatch.setenv("XDG_CACHE_HOME", cache or "")
+        if cache is None and home == "beside":
+            continue
+        outcome = run("doctor")
+        assert "chown" not in outcome.text
+        line = next(line for line in outcome.lines if " cache: " in line)
+        assert line.endswith(": set XDG_CACHE_HOME to a folder of yours, or name one with -o index=PATH")
+        assert any(line.endswith(", or name a file with -o config=PATH") for line in outcome.lines)
+
+
+def _refuse(*_args: object) -> None:
+    raise PermissionError(errno.EACCES, "Permission denied")
 
 
 def test_dead_mounts(run: Run, healthy: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -183,6 +183,7 @@ def test_one_word_that_is_no_name(run: Run, archive: Path, home: Path) -> None:
         ("options: {config: a}", "1: unknown option 'config'"),
         ("options:\n  - umask", "1: options: names with values are expected here"),
         ("options:\n  umask: 9", "2: option umask='9' makes no sense: an octal number such as 022 is expected"),
+        ("options: {index: on}", "1: option index='on' makes no sense: auto, off or a folder is expected; write ./on"),
         ("options: {umask: [1]}", "1: umask: one value is expected here"),
         ("options: {rw: maybe}", "1: option rw='maybe' makes no sense: yes or no is expected"),
         ("options: {umask: }", "1: option umask='' makes no sense"),

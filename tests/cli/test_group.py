@@ -65,6 +65,17 @@ def test_every_command_has_help_with_an_example_and_its_exit_codes(run: Run, nam
     assert "-d, --debug" in outcome.text
 
 
+@pytest.mark.parametrize("words", ["bitsy", "centidb", "centidb key", "config", "crawls", "urldb"])
+def test_a_group_without_a_command_shows_its_help(words: str) -> None:
+    called, asked = (
+        subprocess.run([sys.executable, "-m", "archivefs", *words.split(), *more], capture_output=True, timeout=60)
+        for more in ([], ["--help"])
+    )
+    assert (called.returncode, called.stdout, called.stderr) == (0, asked.stdout, b"")
+    assert f"Example:\n    archivefs {words} " in called.stdout.decode()
+    assert "Exit codes: 0" in called.stdout.decode()
+
+
 def test_the_group_knows_each_command_by_its_own_name() -> None:
     context = click.Context(cli.group)
     for name in COMMANDS:

@@ -88,6 +88,16 @@ def test_where_it_cannot_be_made_anew_it_goes_on_in_the_old_one(tmp_path: Path) 
     assert lines(tmp_path / "old" / "mount.log") == ["error one"]
 
 
+def test_where_its_folder_cannot_be_looked_into_it_goes_on_too(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    log = LogFile(str(tmp_path / "logs" / "mount.log"))
+    (tmp_path / "logs").rename(tmp_path / "old")
+    (tmp_path / "logs").touch()
+    log.handle(record("one"))
+    log.close()
+    assert lines(tmp_path / "old" / "mount.log") == ["error one"]
+
+
 def test_a_full_disk_is_survived_and_told(log: LogFile, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     room = [0, 10]  # nothing, then a part of a line
 
@@ -133,6 +143,15 @@ def test_a_minute_has_so_many_lines_at_most(log: LogFile, path: Path) -> None:
     assert lines(path) == [f"error problem {number}" for number in range(logs.LINES_A_MINUTE)]
     log.handle(record("a minute later", at=1060.0))
     assert lines(path)[logs.LINES_A_MINUTE :] == ["error 9,700 more lines were left out", "error a minute later"]
+
+
+def test_that_a_mount_ends_is_told_in_a_flood_too(log: LogFile, path: Path) -> None:
+    for number in range(logs.LINES_A_MINUTE + 5):
+        log.handle(record(f"problem {number}", at=1000.0))
+    end = record("unmounted", at=1000.0)
+    end.levelno, end.levelname = logging.INFO, "INFO"
+    log.handle(end)
+    assert lines(path)[-1] == "info unmounted"
 
 
 def test_what_was_left_out_is_told_at_the_end(path: Path) -> None:

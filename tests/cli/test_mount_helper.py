@@ -121,7 +121,12 @@ def test_a_dry_run_mounts_nothing(words: list[str], archive: Path, capsys: pytes
         (["-f", "SOURCE", "MNT", "-o", "umask=9"], 1, "umask"),
         (["-f", "SOURCE", "MNT", "-o", "ro,remount"], 1, "cannot be changed"),
         (["-f", "SOURCE", "MNT", "-t", "nfs"], 1, "-t nfs"),
-        (["-f", "SOURCE", "MNT", "-o", "write"], 1, "the format zip cannot be written"),
+        (
+            ["-f", "SOURCE", "MNT", "-o", "write"],
+            1,
+            "the format zip cannot be written; leave out write, or mount with ro",
+        ),
+        (["-f", "TEXT", "MNT"], 32, "; force one with -o format=NAME, or see archivefs formats"),
         (["-f", "SOURCE", "MNT", "-N", "/nowhere"], 1, "-N /nowhere: that mount namespace cannot be entered"),
         (["-f", "MISSING", "MNT"], 32, "missing.zip"),
         (["-f", "SOURCE", "FILE"], 32, "not a directory"),
@@ -134,7 +139,9 @@ def test_a_dry_run_finds_what_a_mount_would(
     words: list[str], code: int, says: str, archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()
+    (tmp_path / "notes.txt").write_text("notes")
     places = {"SOURCE": archive, "MNT": tmp_path / "mnt", "FILE": tmp_path / "file", "FULL": tmp_path}
+    places |= {"TEXT": tmp_path / "notes.txt"}
     places |= {"MISSING": tmp_path / "missing.zip", "NOWHERE": tmp_path / "no" / "where"}
     inside = tmp_path / "inside"
     inside.mkdir()

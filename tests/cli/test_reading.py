@@ -244,6 +244,10 @@ def test_options_reach_the_format(run: Run, archive: Path) -> None:
     [
         (["-o", "color=1"], "unknown option 'color'; did you mean colour?"),
         (["-o", "depth=x"], "option depth='x' makes no sense: a whole number is expected, 0 or more"),
+        (
+            ["-o", "index=on"],
+            "option index='on' makes no sense: auto, off or a folder is expected; write ./on for a folder of that name",
+        ),
         (["--format", "fak"], "no format is called 'fak'; did you mean fake?"),
         (["--external", "/gone"], "/gone: no such file or directory"),
         (["--external", "/dev/null"], "/dev/null: neither a file nor a folder"),
@@ -253,6 +257,22 @@ def test_a_bad_option_is_told_before_anything_is_opened(run: Run, archive: Path,
     outcome = run("ls", *args, archive)
     assert (outcome.code, outcome.err) == (2, f"archivefs: {message}\n")
     assert OPENED == []
+
+
+@pytest.mark.parametrize("word", ["yes", "No", "none", "true", "FALSE", "1", "0", ""])
+def test_a_switch_is_no_folder_for_tables(run: Run, archive: Path, word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(archive.parent)
+    assert run("ls", "-o", f"index={word}", archive).code == 2
+    assert os.listdir() == [archive.name]
+
+
+def test_a_folder_for_tables_that_cannot_be_made_is_told_of_once(
+    run: Run, archive: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(archive.parent)
+    for warning in (f"archivefs: index={archive}/x: not a directory, so nothing is kept between mounts\n", ""):
+        assert run("ls", "-o", f"index={archive}/x", archive)[::2] == (0, warning)
+    assert run("ls", "-o", "index=./on", archive).err == ""
 
 
 # -- tree --

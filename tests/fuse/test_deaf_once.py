@@ -15,16 +15,20 @@ def test_the_first_signal_is_told_and_the_second_counts(
     number: signal.Signals, caplog: pytest.LogCaptureFixture
 ) -> None:
     heard: list[int] = []
-    before = signal.signal(number, lambda came, _frame: heard.append(came))
+
+    def hear(came: int, _frame: object) -> None:
+        heard.append(came)
+
+    before = signal.signal(number, hear)
     try:
-        with deaf_once():
+        with deaf_once({number: hear}):
             os.kill(os.getpid(), number)
             assert heard == []
             os.kill(os.getpid(), number)
             assert heard == [number]
         os.kill(os.getpid(), number)
         assert heard == [number, number]
-        with deaf_once():
+        with deaf_once({number: hear}):
             pass
         os.kill(os.getpid(), number)
         assert heard == [number] * 3, "without a signal everything is as it was"

@@ -130,7 +130,7 @@ def test_the_kernel_has_to_ask_within_half_of_the_time(tree: MemoryTree, idle_s:
 # -- the option --
 
 
-@pytest.mark.parametrize("text", ["idle=-1", "idle=soon", "idle=1.5", "idle=", "idle"])
+@pytest.mark.parametrize("text", ["idle=-1", "idle=soon", "idle=1.5", "idle=", "idle", "idle=9999999999999"])
 def test_what_makes_no_sense_is_refused(text: str) -> None:
     with pytest.raises(BadOption, match="idle"):
         options.parse([text], MOUNT_OPTIONS)

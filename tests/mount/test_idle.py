@@ -99,9 +99,9 @@ def test_a_mount_in_use_stays_although_nothing_is_asked_of_it(archive: Path, tmp
 def test_looking_at_what_the_kernel_knows_is_a_use(archive: Path, tmp_path: Path) -> None:
     """Without a shorter lifetime of what the kernel keeps, none of this would reach the driver after the first time."""
     with ExitStack() as mounts:
-        started = [idle_mount(archive, tmp_path / name, name, "-d") for name in ("kernel", "fusepy")]
+        started = [idle_mount(archive, tmp_path / name, name, "-d", options="idle=4") for name in ("kernel", "fusepy")]
         found = [mounts.enter_context(mount) for mount in started]
-        end = time.monotonic() + 4
+        end = time.monotonic() + 6
         while time.monotonic() < end:
             for mount in found:
                 names = subprocess.run([tool("find"), str(mount.path)], stdout=subprocess.PIPE, check=True).stdout

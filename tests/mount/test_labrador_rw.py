@@ -264,6 +264,9 @@ def test_status_commit_and_discard_of_a_mount(mount: Mount, archive: Path) -> No
     assert site(archive)["new.html"] == b"1"
     assert (mount.path / "new.html").read_text() == "1"
     (mount.path / "new.html").write_text("2")
+    done = run_archivefs("discard", mount.path)
+    assert (done.returncode, "given up" in done.stderr) == (1, True), "nobody has said yes"
+    assert run_archivefs("status", mount.path).stdout == "changed new.html\n"
     assert run_archivefs("discard", "--yes", mount.path).returncode == 0
     assert wait_until(lambda: (mount.path / "new.html").read_text() == "1")
     (mount.path / "later").write_text("3")

@@ -14,6 +14,7 @@ from archivefs import __version__
 from archivefs.registry import formats
 from contrib.install import __main__ as command
 from contrib.install import places as install_places
+from contrib.install import telling
 from contrib.install.building import closed_folder
 from contrib.install.extras import EXAMPLES, UNITS, units
 from contrib.install.places import Places, Refused
@@ -204,6 +205,38 @@ def test_what_others_have_put_into_our_folders_stays(places: Places, tmp_path: P
     remove_folders(take_away(places), places)
     assert sorted(path.name for path in places.now(Path("/usr/share")).rglob("*")) == ["a", "theirs"]
     assert read_manifest(places).files == ()
+
+
+def test_lists_go_with_us_and_what_others_have_put_beside_them_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the machine itself, where the tools of desktops make lists of what is there."""
+    really_run = telling._run
+    monkeypatch.setattr(telling, "_run", lambda name, *words: None if name == "mandb" else really_run(name, *words))
+    for others in (False, True):
+        prefix = tmp_path / f"others-{others}"
+        places = Places(prefix=prefix, sbin=prefix / "sbin", destdir=None)
+        root = tmp_path / f"root-{others}"
+        for source, folder in (
+            ("mime/archivefs.xml", "share/mime/packages"),
+            ("desktop/archivefs.desktop", "share/applications"),
+        ):
+            target = root / prefix.relative_to("/") / folder / Path(source).name
+            target.parent.mkdir(parents=True)
+            shutil.copy(ROOT / "contrib" / source, target)
+        put(root, places)
+        telling.tell(places)
+        assert (prefix / "share/mime/mime.cache").exists() and (prefix / "share/applications/mimeinfo.cache").exists()
+        theirs = [prefix / "share/applications" / name for name in ("mimeapps.list", "kde/own.desktop")]
+        for path in theirs if others else ():
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("[Default Applications]\n")
+        gone = take_away(places)
+        telling.tell_of_the_end(places, gone)
+        remove_folders(gone, places)
+        left = sorted(path for path in prefix.rglob("*") if not path.is_dir())
+        assert left == (theirs[::-1] if others else [])
+        assert prefix.exists() == others
 
 
 def test_what_others_have_put_in_our_place_is_not_replaced(places: Places, tmp_path: Path) -> None:

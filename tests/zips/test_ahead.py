@@ -11,8 +11,8 @@ import pytest
 
 from archivefs.caches import ByteCache
 from archivefs.format import Opening
-from archivefs.formats.zip.tree import ZipTree
-from archivefs.tree import Entry, File
+from archivefs.formats.zip.tree import LOOKED_AHEAD, ZipTree
+from archivefs.tree import Entry, File, Kind
 from archivefs.zips.ahead import BEGINS_AFTER, COUNT, HEADER_BYTES, LARGEST
 from tests.zips.forge import DEFLATED, STORED, Forge
 
@@ -150,4 +150,19 @@ def test_places_that_no_file_has_do_no_harm(tmp_path: Path) -> None:
     tree = ZipTree(str(tmp_path / "it.zip"), Opening(cache=ByteCache()))
     for entry in listed(tree)[:9]:
         read(entry)
+    tree.close()
+
+
+def test_a_folder_of_many_folders_is_not_gone_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = tree_of(tmp_path, ["a", "b", *(f"d{number:04}/inner" for number in range(4 * LOOKED_AHEAD))])
+    listing, seen = tree.folders.listing, []
+
+    def counted(folder: int, after: str | None = None) -> Iterator[tuple[int, str]]:
+        for item in listing(folder, after):
+            seen.append(item)
+            yield item
+
+    monkeypatch.setattr(tree.folders, "listing", counted)
+    read(Entry("b", Kind.FILE, tree.root().child("b").ident, tree.root().child("b")))
+    assert 0 < len(seen) <= LOOKED_AHEAD
     tree.close()

@@ -19,12 +19,18 @@ Lines = Callable[[str, Dialect], Iterator[str]]
 _EXIT_CODES = "Exit codes: 0 done (with --json-lines whenever the input could be read), 1 a key was refused, 2 usage."
 
 
-@click.group("centidb")
+_GROUP_EPILOG = (
+    "\b\nExample:\n  archivefs centidb key decode 32badcecd71015f275\n"
+    f"  archivefs centidb key encode Tuser,Pc613\n\n{_EXIT_CODES}"
+)
+
+
+@click.group("centidb", epilog=_GROUP_EPILOG)
 def centidb() -> None:
     """Work with what centidb stores are made of."""
 
 
-@centidb.group("key")
+@centidb.group("key", epilog=_GROUP_EPILOG)
 def key() -> None:
     """Read and write the keys of centidb stores."""
 

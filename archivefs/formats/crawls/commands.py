@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -25,11 +26,16 @@ from archivefs.formats.crawls.terminal import difference_lines, list_lines, meta
 EXIT_CODES = "Exit codes: 0 done, 1 refused or failed (ok is false), 2 usage."
 
 Function = Callable[..., Any]
+_PARAMETER = re.compile(r"'(crawl_id|domain_id|older_than|action|scope|limit|file)'(?: param(?:eter)?\b)?")
 storage_argument = click.argument("storage", metavar="STORAGE")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, as the HTTP interface would answer.")
 
 
-@click.group("crawls")
+@click.group(
+    "crawls",
+    epilog="\b\nExample:\n  archivefs crawls list storage --domain-id TEST01\n  archivefs crawls verify storage\n\n"
+    f"{EXIT_CODES}",
+)
 def crawls() -> None:
     """Crawl archives: what was crawled, what failed, what has changed.
 
@@ -58,8 +64,13 @@ def _failed(error: ApiError, as_json: bool) -> int:
     if as_json:
         _print_json({"ok": False, "error": error.message, "data": error.data})
     else:
-        click.echo(f"archivefs: {quoted(error.message)}", err=True)
+        click.echo(f"archivefs: {quoted(_typed(error.message))}", err=True)
     return 1
+
+
+def _typed(message: str) -> str:
+    """A message of the HTTP interface with its parameters as the command line calls them."""
+    return _PARAMETER.sub(lambda match: f"--{match[1].replace('_', '-')}", message)
 
 
 def _given(**values: str | None) -> dict[str, str]:

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from archivefs.errors import ArchiveError, UsageError
+from archivefs.format import LEAVE_OUT_RW
 from archivefs.formats.crystal.connection import BUSY_TIMEOUT_S, Connection, Page, explain
 from archivefs.formats.crystal.database import QUERY_BUDGET_S, Database
 from archivefs.formats.crystal.location import Place
@@ -90,7 +91,7 @@ class HeldDatabase(Database):
         raise UsageError(
             "its database lacks an index that every version of Crystal makes",
             archive=self.place.folder,
-            advice="let Crystal open and close it, or leave out rw",
+            advice=f"let Crystal open and close it, or {LEAVE_OUT_RW}",
         )
 
     # -- changing --

@@ -30,13 +30,13 @@ def medium_of(path: str) -> Medium | None:
     try:
         device = os.stat(path).st_dev
         with open(_MOUNTS, encoding="utf-8", errors="surrogateescape") as lines:
-            rows = [line.split() for line in lines]
+            rows = [line.rstrip("\n").split(" ") for line in lines]
     except OSError:
         return None
     wanted = f"{os.major(device)}:{os.minor(device)}"
     for row in rows:
         if row[2] == wanted and "-" in row:
-            kind, _source, options = row[row.index("-") + 1 :][:3]
+            kind, *_, options = row[row.index("-") + 1 :]
             return Medium(kind, "ro" in options.split(","))
     return None
 

@@ -10,7 +10,7 @@ import logging
 import os
 
 from archivefs.errors import ArchiveError, SourceBusy, UsageError, quoted
-from archivefs.format import Opening
+from archivefs.format import LEAVE_OUT_RW, Opening
 from archivefs.formats.crystal.bodies import IN_PROGRESS, PACK16
 from archivefs.formats.crystal.drafts import Drafts
 from archivefs.formats.crystal.held import HeldDatabase
@@ -21,7 +21,7 @@ from archivefs.formats.crystal.rwtree import RwTree, allow_removal
 from archivefs.formats.crystal.schema import STATUS_INDEX
 from archivefs.formats.crystal.tree import CrystalTree
 from archivefs.staging.access import require_writable
-from archivefs.staging.area import JOURNAL, StagingArea, default_folder
+from archivefs.staging.area import JOURNAL, area_of, default_folder
 from archivefs.staging.locks import WriterLock, holder
 from archivefs.tree import Tree
 
@@ -63,7 +63,7 @@ def mention_pending(path: str, opening: Opening) -> None:
 def _opened(path: str, opening: Opening, place: Place, database: HeldDatabase, lock: WriterLock) -> RwTree:
     base = CrystalTree(path, opening, database)
     _check_state(base)
-    area = StagingArea(default_folder(place.folder, opening.options.get("staging")))
+    area = area_of(place.folder, opening.options.get("staging"))
     tree = RwTree(base, RevisionStore(base.project, database, base.bodies), Drafts(area), lock)
     tree.may_delete = bool(opening.options.get("delete"))
     tree.may_rename = bool(opening.options.get("rename"))
@@ -77,7 +77,7 @@ def _opened(path: str, opening: Opening, place: Place, database: HeldDatabase, l
     return tree
 
 
-def _refused(place: Place, problem: str, advice: str = "leave out rw") -> UsageError:
+def _refused(place: Place, problem: str, advice: str = LEAVE_OUT_RW) -> UsageError:
     return UsageError(f"cannot be written: {problem}", archive=place.folder, advice=advice)
 
 

@@ -22,9 +22,14 @@ from archivefs.formats.labrador.packing import complete as make_complete
 Translate = Callable[[str], str]
 MAX_TOLD = 20
 """How many things that cannot be packed are named."""
+_EXIT_CODES = "Exit codes: 0 done (with --json-lines whenever the input could be read), 1 a name was refused, 2 usage."
 
 
-@click.group("bitsy")
+@click.group(
+    "bitsy",
+    epilog="\b\nExample:\n  archivefs bitsy encode 'Hello World.TXT'\n  archivefs bitsy decode --json-lines <names\n\n"
+    f"{_EXIT_CODES}",
+)
 def bitsy() -> None:
     """Translate file names to Bitsy, which Labrador archives use, and back."""
 
@@ -71,8 +76,6 @@ def _answer(translate: Translate, line: bytes) -> dict[str, str]:
     except BitsyError as error:
         return {"error": error.problem}
 
-
-_EXIT_CODES = "Exit codes: 0 done (with --json-lines whenever the input could be read), 1 a name was refused, 2 usage."
 
 _command("encode", encode, "The Bitsy name of each NAME.", "archivefs bitsy encode 'Hello World.TXT'")
 _command("decode", decode, "The original name of each Bitsy NAME.", "archivefs bitsy decode xz--Rotfchse-jboqb.png")

@@ -25,7 +25,7 @@ from archivefs.formats.labrador.newnames import INDEX_NAMES, AnyNode, NewNames, 
 from archivefs.formats.labrador.tree import LabradorTree, SiteDirectory, SiteFile
 from archivefs.readers import BytesReader
 from archivefs.staging.access import require_writable
-from archivefs.staging.area import JOURNAL, StagingArea, default_folder
+from archivefs.staging.area import JOURNAL, StagingArea, area_of, default_folder
 from archivefs.staging.journal import Record
 from archivefs.staging.locks import WriterLock, holder
 from archivefs.staging.overlay import OverlayDirectory, OverlayFile, OverlayTree
@@ -209,7 +209,7 @@ def open_editor(path: str, opening: Opening) -> LabradorEditor:
     lock = WriterLock(path)
     try:
         remove_leftovers(path)
-        area = StagingArea(default_folder(path, opening.options.get("staging")))
+        area = area_of(path, opening.options.get("staging"))
         editor = LabradorEditor(LabradorTree(path, opening), lock, area, opening.options)
     except BaseException:
         lock.close()
@@ -224,7 +224,7 @@ def open_editor(path: str, opening: Opening) -> LabradorEditor:
 
 
 def _pick_up(editor: LabradorEditor) -> None:
-    count = editor.replay()
+    count = sum(1 for _ in editor.pending()) if editor.replay() else 0
     if count:
         what = "a change" if count == 1 else f"{count} changes"
         log.warning("%s", quoted(f"{editor.path}: picked up {what} that an earlier mount has left"))

@@ -27,7 +27,11 @@ EOLS = {"lf": b"\n", "crlf": b"\r\n", "native": os.linesep.encode()}
 Function = Callable[..., Any]
 
 
-@click.group("urldb", epilog=EXIT_CODES)
+@click.group(
+    "urldb",
+    epilog="\b\nExample:\n  archivefs urldb add --offline urls/ http://example.com/logo.png\n"
+    f"  archivefs urldb lint urls/\n\n{EXIT_CODES}",
+)
 def urldb() -> None:
     """Keep a database of URLs that must go on working: a folder with one YAML file a domain."""
 
@@ -130,8 +134,9 @@ def show(database: str, url: str) -> int:
 def _record_of(database: Database, url: str) -> tuple[DomainFile, str | None]:
     """The stored path of a URL, as it is typed or as it would be stored; raises UsageError for an unknown host."""
     typed: TypedUrl = normalised(url)
-    domain = _domain_for(database, typed.host, may_create=False)
-    assert domain is not None
+    domain = database.domain_of_host(typed.host)
+    if domain is None:
+        raise UsageError(f"{typed.host} is no domain of this database")
     rest = url.split("://", 1)[-1]
     verbatim = "/" + rest.partition("/")[2] if "/" in rest else typed.path
     return domain, _find(domain, verbatim) or _find(domain, typed.path)

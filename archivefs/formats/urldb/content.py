@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 
 from archivefs.errors import ArchiveError, BadOption, LimitExceeded, NotFound, UsageError
-from archivefs.format import Opening
+from archivefs.format import LEAVE_OUT_RW, Opening
 from archivefs.formats.urldb.answers import ArchiveSite, CaptureAnswer, follow
 from archivefs.formats.urldb.contentnames import ContentNames
 from archivefs.formats.urldb.database import Database
@@ -45,7 +45,7 @@ def open_content(path: str, opening: Opening) -> Tree:
     if not other:
         raise BadOption("view=content needs an archive", advice="add join=ARCHIVE")
     if opening.read_write:
-        raise UsageError("view=content cannot be written", archive=path, advice="leave out rw, or view=content")
+        raise UsageError("view=content cannot be written", archive=path, advice=f"{LEAVE_OUT_RW}, or view=content")
     if opening.open_other is None:
         raise UsageError("no other archive can be opened here", archive=path)
     database = Database(path, from_options(opening.options))

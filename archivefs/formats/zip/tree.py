@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from archivefs import names
 from archivefs.errors import ArchiveError, LimitExceeded, NotFound, quoted
@@ -31,6 +32,8 @@ from archivefs.zips.members import attributes_of, open_member, read_member
 
 LOG = logging.getLogger(__name__)
 
+LOOKED_AHEAD = 256
+"""How many things in a folder are looked at for files to fetch ahead: all others may be folders."""
 MAX_LINK_TEXT = 1 << 16
 """A link whose target is longer than this is a trap, not a text."""
 
@@ -95,10 +98,11 @@ class ZipTree(Tree):
     # -- members --
 
     def _files_after(self, entry: int) -> Iterator[int]:
-        """Those that are listed after it in its folder."""
+        """Those that are listed after it in its folder, as far as the next few things in it."""
         folder, ident = self.folders.folder_of(entry), 2 * entry + 2
         if folder is not None:
-            for other, _ in self.folders.listing(folder, self.folders.settled_name(folder, ident)):
+            listing = self.folders.listing(folder, self.folders.settled_name(folder, ident))
+            for other, _ in islice(listing, LOOKED_AHEAD):
                 if not other & 1:
                     yield (other >> 1) - 1
 

@@ -36,18 +36,21 @@ class Notifier(threading.Thread):
         self._requests = requests
         self._tree = requests.driver.tree
         self._ending = threading.Event()
-        self._generation = self._tree.generation()
+        self._generation: int | None = None
+        """What it was when last asked for.  Not asked for here: that may take long, and nobody serves yet."""
         self._requests_seen = -1
         self._quiet_s = 0.0
         self.invalidations = 0
 
     def run(self) -> None:
-        while not self._ending.wait(INTERVAL_S):
+        while True:
             try:
                 if self.is_watched():
                     self.look()
             except Exception as error:
                 self._requests.driver.explain("generation", error)
+            if self._ending.wait(INTERVAL_S):
+                return
 
     def stop(self) -> None:
         """End the thread; not waited for, since the kernel may make it wait."""
@@ -62,9 +65,8 @@ class Notifier(threading.Thread):
 
     def look(self) -> None:
         """Ask for the generation, and tell the kernel if it has grown."""
-        generation = self._tree.generation()
-        if generation != self._generation:
-            self._generation = generation
+        before, self._generation = self._generation, self._tree.generation()
+        if before is not None and before != self._generation:
             self.invalidate()
 
     def invalidate(self) -> None:

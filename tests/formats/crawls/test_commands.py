@@ -106,6 +106,9 @@ def test_delete(run: Run, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not path.exists()
     assert refused(run("delete", root, "--crawl-id", FIRST, "--yes", "--json")).endswith("not found.")
     assert refused(run("delete", root, "--domain-id", "WIKI", "--yes", "--json")) == "Missing 'older_than' parameter."
+    assert run("delete", root, "--domain-id", "WIKI")[2] == "archivefs: Missing --older-than.\n"
+    said = "archivefs: Use either --crawl-id, or --domain-id and --older-than.\n"
+    assert run("delete", root, "--domain-id", "WIKI", "--crawl-id", SHOP)[2] == said
     assert refused(run("delete", root, "--yes", "--json"))
     assert data(run("delete", root, "--domain-id", "WIKI", "--older-than", 3, "--yes", "--json"))["total"] == 2
     assert os.listdir(root / "crawls") == [f"{SHOP}.zip"]

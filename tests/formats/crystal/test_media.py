@@ -44,6 +44,14 @@ def test_only_what_nobody_can_write_to_is_taken_for_unchanging(
         assert tree.immutable is expected
 
 
+def test_a_file_system_may_have_no_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is mounted from "" has a table row with nothing between two spaces."""
+    lies_on(tmp_path, monkeypatch, "ro", "tmpfs", "ro")
+    table = tmp_path / "mountinfo"
+    table.write_text(table.read_text().replace("/dev/x", ""))
+    assert medium_of(str(tmp_path)) == Medium("tmpfs", True)
+
+
 def test_network_file_systems() -> None:
     assert [is_network(Medium(kind, False)) for kind in ("nfs", "fuse.sshfs", "9p", "ext4")] == [
         True,

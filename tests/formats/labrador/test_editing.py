@@ -13,6 +13,7 @@ import pytest
 
 from archivefs.errors import (
     AlreadyExists,
+    BadOption,
     CorruptArchive,
     CorruptMember,
     NameNotHeld,
@@ -23,7 +24,7 @@ from archivefs.errors import (
 )
 from archivefs.format import Opening
 from archivefs.formats.labrador import FORMAT
-from archivefs.staging.area import default_folder
+from archivefs.staging.area import area_of, default_folder
 from archivefs.tree import Kind
 from tests.contract import TreeContract
 from tests.formats.labrador import edits
@@ -459,6 +460,26 @@ def test_another_folder_for_staging(island: Path, tmp_path: Path) -> None:
     tree.close()
     with open_rw_again(island, f"staging={elsewhere}") as again:
         assert content_of(again.root())["new"] == b"new"
+
+
+def test_only_the_last_folder_of_a_place_for_staging_is_made(
+    island: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(BadOption, match="nowhere: option 'staging' makes no sense: there is no such folder"):
+        open_rw(island, f"staging={tmp_path / 'nowhere' / 'x'}")
+    with pytest.raises(BadOption, match=r"island.lbz: option 'staging' makes no sense: it is no folder"):
+        open_rw(island, f"staging={island}")
+    (tmp_path / "disk").mkdir()
+    tree = open_rw(island, f"staging={tmp_path / 'disk' / 'x'}")
+    (tmp_path / "disk").rmdir()
+    with pytest.raises(FileNotFoundError):
+        edits.write(tree, "new", b"new")
+    tree.close()
+    assert os.listdir(tmp_path) == ["island.lbz"]
+    asked = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: path != str(tmp_path) and asked(path, mode))
+    with pytest.raises(BadOption, match="you may not write there"):
+        area_of(str(island), str(tmp_path))
 
 
 def open_rw_again(path: Path, *options: str):

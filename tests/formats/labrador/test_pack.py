@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -304,6 +305,28 @@ def test_discard(run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> 
     assert run("status", str(path)).text == "nothing is pending\n"
 
 
+@pytest.mark.parametrize("answer", ["", "n\n", "\n", "yesterday\n"])
+def test_discard_takes_whatever_is_no_yes_for_a_no(
+    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    path = left(tmp_path / "island.lbz")
+    monkeypatch.setattr(sys, "stdin", io.StringIO(answer))
+    outcome = run("discard", str(path))
+    assert outcome.code == 1
+    assert f"Throw away the changes to {path}? [y/N]" in outcome.err
+    assert outcome.err.endswith("archivefs: given up\n")
+    assert "changed style.css" in run("status", str(path)).lines
+
+
+def test_discard_takes_yes_for_an_answer(
+    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = left(tmp_path / "island.lbz")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    assert run("discard", str(path)).code == 0
+    assert os.listdir(tmp_path) == ["island.lbz"]
+
+
 def test_discard_of_changes_that_belong_elsewhere(run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = left(tmp_path / "island.lbz")
     samples.write(path, {"/": b"another"})
@@ -312,6 +335,20 @@ def test_discard_of_changes_that_belong_elsewhere(run: Run, tmp_path: Path, capl
         assert outcome.code == 2 and "archivefs discard" in outcome.err
     assert run("discard", "-y", str(path)).code == 0
     assert os.listdir(tmp_path) == ["island.lbz"]
+
+
+def test_changes_that_cancel_each_other_are_not_counted(
+    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = left(tmp_path / "island.lbz")
+    tree = open_rw(path)
+    edits.write(tree, "new/other.html", b"other")
+    edits.remove(tree, "new/other.html")
+    tree.close()
+    caplog.clear()
+    outcome = run("status", str(path))
+    assert len(outcome.lines) == 3
+    assert "picked up 3 changes" in caplog.text
 
 
 def test_the_same_with_a_staging_folder(run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -333,13 +370,25 @@ def test_formats_that_cannot_be_written(run: Run, tmp_path: Path) -> None:
         archive.writestr("x", "y")
     for command in ("status", "commit", "discard"):
         outcome = run(command, str(tmp_path / "a.zip"))
-        assert outcome.code == 2 and "cannot be written" in outcome.err
+        said = f"archivefs: {tmp_path / 'a.zip'}: the format zip cannot be written, so nothing can be pending\n"
+        assert (outcome.code, outcome.err) == (2, said)
+
+
+@pytest.mark.parametrize("command", ["status", "commit", "discard"])
+def test_an_archive_that_is_write_protected(
+    run: Run, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = samples.write(tmp_path / "island.lbz", samples.SITE)
+    monkeypatch.setattr(os, "access", lambda _path, _mode: False)
+    outcome = run(command, *(["--yes"] if command == "discard" else []), str(path))
+    said = f"archivefs: {path}: cannot be written: it is write-protected, so nothing can be pending\n"
+    assert (outcome.code, outcome.err) == (1, said)
 
 
 def test_an_archive_that_is_in_use(run: Run, tmp_path: Path) -> None:
     path = samples.write(tmp_path / "island.lbz", samples.SITE)
     tree = open_rw(path)
     for command in ("status", "commit", "discard"):
-        outcome = run(command, str(path))
+        outcome = run(command, *(["--yes"] if command == "discard" else []), str(path))
         assert outcome.code == 1 and f"process {os.getpid()}" in outcome.err
     tree.close()

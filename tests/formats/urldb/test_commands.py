@@ -257,6 +257,9 @@ def test_add_to_an_unknown_domain(run, database: Path, no_network: None) -> None
     code, _, err = run("add", "--offline", database, "http://new.example/")
     assert code == 2
     assert "--create-domain" in err
+    for command in ("show", "rm"):
+        said = "archivefs: new.example is no domain of this database\n"
+        assert run(command, database, "http://new.example/") == (2, "", said)
     assert run("add", "--offline", "--create-domain", database, "http://new.example/")[0] == 0
     assert (database / "new.example.yaml").read_text() == MINIMAL
 

@@ -48,6 +48,7 @@ class Told:
         self.requests = Requests(driver, session, Passthrough(-1, enabled=False))
         self.driver = driver
         self.notifier = Notifier(self.theirs.fileno(), self.requests)
+        self.notifier.look()
 
     def messages(self) -> list[tuple[int, bytes]]:
         """(code, rest) of everything written so far."""
@@ -175,3 +176,16 @@ def test_a_kernel_that_refuses_does_no_harm(told: Told) -> None:
         assert told.notifier.invalidations == 1
     finally:
         os.close(told.notifier._fd)
+
+
+def test_nothing_is_asked_of_the_tree_before_somebody_serves() -> None:
+    """It may take long, and until then clients would wait without a limit."""
+
+    class Slow(Living):
+        def generation(self) -> int:
+            pytest.fail("asked")
+
+    told = Requests(
+        Driver(Slow(CONTENT), MountOptions(), ByteCache()), Session(minor=44, flags=0), Passthrough(-1, enabled=False)
+    )
+    Notifier(-1, told)
