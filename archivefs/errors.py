@@ -45,7 +45,10 @@ from an archive is quoted with :func:`quoted`, since names may hold newlines and
 
 from __future__ import annotations
 
+import codecs
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class ArchiveError(Exception):
@@ -82,8 +85,30 @@ class ArchiveError(Exception):
         return f"{text}; {quoted(self.advice)}" if self.advice else text
 
 
+def reason(error: BaseException) -> str:
+    """What *error* says; of the system's errors the file and the words, without the number."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
+    return where + error.strerror
+
+
+@contextmanager
+def told_as(path: str, temporary: str) -> Iterator[None]:
+    """The system's errors about *temporary* are told as ones about *path*, which is the name that people know."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename != temporary:
+            raise
+        raise OSError(error.errno, error.strerror, path) from error
+
+
 def quoted(text: str | bytes) -> str:
-    """*text* safe for one line of a log or a terminal: control characters escaped, nothing else changed."""
+    """*text* safe for one line of a log or a terminal: control characters and what is not UTF-8 escaped.
+
+    Nothing else is changed, a backslash neither.
+    """
     if isinstance(text, bytes):
         text = text.decode("utf-8", "backslashreplace")
     return text if text.isprintable() else "".join(_escape(character) for character in text)
@@ -92,7 +117,24 @@ def quoted(text: str | bytes) -> str:
 def _escape(character: str) -> str:
     if character.isprintable():
         return character
-    return character.encode("unicode_escape", "backslashreplace").decode("ascii")
+    return _byte(character) or character.encode("unicode_escape", "backslashreplace").decode("ascii")
+
+
+def _byte(character: str) -> str:
+    """``\\xNN`` for what Python has in the place of a byte that is not UTF-8, otherwise nothing."""
+    return f"\\x{ord(character) - 0xDC00:02x}" if "\udc80" <= character <= "\udcff" else ""
+
+
+def _escape_unencodable(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    missing = error.object[error.start : error.end]
+    return "".join(_byte(c) or c.encode("ascii", "backslashreplace").decode("ascii") for c in missing), error.end
+
+
+ESCAPED = "archivefs-escaped"
+"""How a stream encodes what its encoding lacks, as Python's error handlers are named: like ``quoted``."""
+codecs.register_error(ESCAPED, _escape_unencodable)
 
 
 # -- looking things up --

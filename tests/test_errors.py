@@ -11,7 +11,7 @@ import pytest
 
 import archivefs
 from archivefs import errors
-from archivefs.errors import ArchiveError, NotFound, quoted
+from archivefs.errors import ESCAPED, ArchiveError, NotFound, quoted, reason, told_as
 from archivefs.fuse.errnos import ERRNOS, to_errno
 
 
@@ -108,4 +108,29 @@ def test_a_message_says_which_archive_which_member_what_and_what_to_do() -> None
 def test_names_in_a_message_cannot_break_the_line() -> None:
     error = NotFound(archive="a\nb", member=b"c\xff\x1b")
     assert str(error) == "a\\nb: c\\xff\\x1b: no such file or directory"
-    assert quoted("ä ✓\t\u202e\udcff") == "ä ✓\\t\\u202e\\udcff"
+    assert quoted("ä ✓\t\u202e\udcff") == "ä ✓\\t\\u202e\\xff"
+    assert quoted("a\\b\udc80") == quoted(b"a\\b\x80") == "a\\b\\x80"
+
+
+def test_what_an_output_cannot_encode_is_escaped_in_the_same_way() -> None:
+    assert "é✓\udcff\ud800\\".encode("utf-8", ESCAPED).decode() == "é✓\\xff\\ud800\\"
+    assert "✓\udc80".encode("ascii", ESCAPED) == b"\\u2713\\x80"
+    with pytest.raises(UnicodeDecodeError):
+        b"\xff".decode("utf-8", ESCAPED)
+
+
+def test_errors_of_the_system_are_told_without_numbers() -> None:
+    assert reason(OSError(30, "Read-only file system", "/media/a.yaml")) == "/media/a.yaml: Read-only file system"
+    assert reason(OSError(28, "No space left on device", b"b.zip")) == "b.zip: No space left on device"
+    assert reason(OSError(5, "Input/output error")) == "Input/output error"
+    assert reason(OSError("without an errno")) == "without an errno"
+    assert reason(NotFound(member="a")) == "a: no such file or directory"
+
+
+def test_a_temporary_name_is_not_told() -> None:
+    with pytest.raises(FileNotFoundError) as caught, told_as("/site.zip", "/.site.zip.new"):
+        raise FileNotFoundError(2, "No such file or directory", "/.site.zip.new")
+    assert reason(caught.value) == "/site.zip: No such file or directory"
+    with pytest.raises(OSError) as caught, told_as("/site.zip", "/.site.zip.new"):
+        raise OSError(5, "Input/output error", "/other")
+    assert reason(caught.value) == "/other: Input/output error"

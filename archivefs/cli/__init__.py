@@ -21,7 +21,7 @@ import click
 
 from archivefs import __version__
 from archivefs.cli.shared import EXIT_CODES, Running, StderrHandler, add_debug_option, explained, one_line, tell
-from archivefs.errors import ArchiveError
+from archivefs.errors import ESCAPED, ArchiveError
 from archivefs.format import Format
 
 COMMANDS = {
@@ -192,7 +192,7 @@ def _set_up_output() -> None:
     """Names that the terminal's encoding lacks are escaped, and log lines look like our other messages."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(errors=ESCAPED)
     logger = logging.getLogger("archivefs")
     if not any(isinstance(handler, StderrHandler) for handler in logger.handlers):
         logger.addHandler(StderrHandler(logging.WARNING))

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from archivefs.errors import ArchiveError, quoted
+from archivefs.errors import ArchiveError, quoted, reason
 from archivefs.format import Progress
 from archivefs.tree import Tree
 
@@ -172,8 +172,7 @@ def explained(error: Exception) -> str:
     if isinstance(error, ArchiveError):
         return str(error)
     if isinstance(error, OSError):
-        where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
-        return quoted(where + (error.strerror or str(error)))
+        return quoted(reason(error))
     if isinstance(error, MemoryError):
         return "there is not enough memory"
     name = type(error).__name__

@@ -9,7 +9,7 @@ import click
 
 from archivefs.cli.configuration import configuration_for
 from archivefs.cli.progress import Meter
-from archivefs.errors import ArchiveError, MountRefused
+from archivefs.errors import ArchiveError, MountRefused, reason
 from archivefs.fuse.remote import RemoteMount, remote_mount
 from archivefs.fuse.stale import ASK_S, asked
 from archivefs.fuse.unmount import mounted_at, real_mountpoint, unmount
@@ -68,7 +68,7 @@ def _commit(mount: RemoteMount) -> ArchiveError | None:
         return ArchiveError(f"unmounted, but the changes could not be saved: {error}")
     except OSError as error:
         return ArchiveError(
-            f"unmounted, but the changes could not be saved: {error}",
+            f"unmounted, but the changes could not be saved: {reason(error)}",
             archive=mount.source,
             advice=f"they are kept; mend the cause and run: archivefs commit {mount.source}",
         )

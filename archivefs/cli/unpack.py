@@ -13,7 +13,7 @@ from archivefs.cli.paths import Place, located
 from archivefs.cli.progress import Meter
 from archivefs.cli.shared import OpenRequest, cli_command, opening_options, tell
 from archivefs.cli.sources import opened
-from archivefs.errors import AlreadyExists, ArchiveError, UsageError
+from archivefs.errors import AlreadyExists, ArchiveError, UsageError, told_as
 from archivefs.tree import Parts, Tree
 
 
@@ -62,8 +62,10 @@ def _unpack(tree: Tree, source: str, target: str) -> bool:
     made = f".{name}.{secrets.token_hex(6)}.archivefs-new"
     fd = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        Copier(force=False, report=report, progress=show).copy(tree.root(), (), fd=fd, name=made)
-        os.rename(made, name, src_dir_fd=fd, dst_dir_fd=fd)
+        with told_as(target, made):
+            os.mkdir(made, dir_fd=fd)
+            Copier(force=False, report=report, progress=show).copy(tree.root(), (), fd=fd, name=made)
+            os.rename(made, name, src_dir_fd=fd, dst_dir_fd=fd)
     except BaseException:
         shutil.rmtree(os.path.join(parent, made), ignore_errors=True)
         raise

@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from archivefs.errors import ArchiveError, NotSupported, quoted
+from archivefs.errors import ArchiveError, NotSupported, quoted, reason
 from archivefs.tree import Tree
 
 log = logging.getLogger("archivefs.fuse")
@@ -26,6 +26,8 @@ class Committer:
         self._sync_files = sync_files
         self._lock = threading.Lock()
         self._stopped = threading.Event()
+        self.on_changed: Callable[[], None] = lambda: None
+        """Called when names lead to something else all at once: who keeps answers should forget them."""
         self.running = False
         self.state = "none"
         """none, running, done, or failed."""
@@ -44,7 +46,10 @@ class Committer:
             threading.Thread(target=self._quietly, daemon=True, name="archivefs-commit").start()
         elif text == "discard":
             with self._lock:
-                self._tree.discard_changes()
+                try:
+                    self._tree.discard_changes()
+                finally:
+                    self.on_changed()
         else:
             raise NotSupported(f"unknown command {text!r}", advice="write commit or discard")
 
@@ -56,8 +61,9 @@ class Committer:
                 self._sync_files()
                 self._tree.commit(self._progress)
                 self.state = "done"
+                self.on_changed()
             except Exception as error:
-                self.state, self.error = "failed", str(error)
+                self.state, self.error = "failed", reason(error)
                 raise
             finally:
                 self.running = False
@@ -82,7 +88,7 @@ class Committer:
             self.commit()
         except Exception as error:
             known = isinstance(error, (ArchiveError, OSError))
-            log.error("%s", quoted(f"commit: {error}" if known else f"commit: {error!r} (a bug in archivefs)"))
+            log.error("%s", quoted(f"commit: {reason(error)}" if known else f"commit: {error!r} (a bug in archivefs)"))
 
     def _progress(self, done: int, total: int) -> None:
         self.done, self.total = done, total

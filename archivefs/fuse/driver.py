@@ -33,6 +33,7 @@ from archivefs.errors import (
     StaleNode,
     SymlinkExpected,
     quoted,
+    reason,
 )
 from archivefs.fuse.committing import Committer
 from archivefs.fuse.control import CONTROL_NAME, ControlTree
@@ -138,7 +139,7 @@ class Driver:
             return number
         self.failures[errno.errorcode.get(number, str(number))] += 1
         known = isinstance(error, (ArchiveError, OSError, MemoryError))
-        text = f"{name}: {error}" if known else f"{name}: {type(error).__name__}: {error} (a bug in archivefs)"
+        text = f"{name}: {reason(error)}" if known else f"{name}: {type(error).__name__}: {error} (a bug in archivefs)"
         times = self._repeats.met(text)
         if times is not None:
             log.error("%s%s", quoted(text), again(times), exc_info=error if not known else None)

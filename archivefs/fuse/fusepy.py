@@ -153,6 +153,7 @@ def _operations_class() -> type[Any]:
             self._deadlines = transport.deadlines
             self._ready = ready
             self._paths = Paths(transport.driver)
+            self._driver.committer.on_changed = self._paths.forget
             self._changes = Changes(transport.driver)
 
         def run(self, mountpoint: str, arguments: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from itertools import islice
 
-from archivefs.errors import StaleNode, quoted
+from archivefs.errors import StaleNode, quoted, reason
 from archivefs.tree import Attributes, Directory, Entry, File, Reader, Writer
 
 log = logging.getLogger("archivefs.fuse")
@@ -65,7 +65,7 @@ def finish(file: OpenFile) -> None:
     try:
         file.writer.finish()
     except Exception as error:
-        log.error("%s", quoted(f"close: {error}; the last changes to it were not saved"))
+        log.error("%s", quoted(f"close: {reason(error)}; the last changes to it were not saved"))
 
 
 class OpenFiles:

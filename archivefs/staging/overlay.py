@@ -257,9 +257,10 @@ class OverlayTree(Tree):
 
     def discard_changes(self) -> None:
         with self.lock:
-            self._generation += 1
             self._root.reset()
             self.area.discard()
+            # Last, so that nobody who has seen it grow keeps an answer from before.
+            self._generation += 1
 
     def rebase(self, base: Tree) -> None:
         """Go on with *base* underneath, which holds everything changed so far; the staging area is emptied."""

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
+from archivefs.errors import told_as
 from archivefs.staging import durable
 
 SUFFIX = ".archivefs-new"
@@ -25,20 +26,21 @@ def replacing(
     folder, name = os.path.split(os.path.abspath(path))
     remove_leftovers(path)
     temporary = os.path.join(folder, f".{name}.{os.getpid()}{SUFFIX}")
-    fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with open(fd, "w+b") as file:
-            yield file
-            file.flush()
-            _take_after(fd, path, mode, keep_owner=keep_owner)
-            durable.sync_file(fd)
-        if last is not None:
-            last(temporary)
-        durable.rename(temporary, os.path.join(folder, name))
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+    with told_as(os.path.join(folder, name), temporary):
+        fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with open(fd, "w+b") as file:
+                yield file
+                file.flush()
+                _take_after(fd, path, mode, keep_owner=keep_owner)
+                durable.sync_file(fd)
+            if last is not None:
+                last(temporary)
+            durable.rename(temporary, os.path.join(folder, name))
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
 
 
 def remove_leftovers(path: str) -> None:

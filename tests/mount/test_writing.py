@@ -15,11 +15,12 @@ import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.mount.harness import Mount, mounted, tool
+from tests.mount.harness import Mount, mounted, tool, wait_until
 from tests.mount.test_odd import ENV, odd_archive
 
 STEPS = 400
@@ -176,6 +177,27 @@ def test_what_is_pending_is_told_and_can_be_thrown_away(mount: Mount) -> None:
     assert (mount.path / "dir" / "in").read_bytes() == b"in\n"
     with pytest.raises(OSError):
         (mount.path / ".archivefs" / "control").write_text("nonsense")
+
+
+def test_what_is_thrown_away_is_gone_when_the_command_returns(mount: Mount, transport: str) -> None:
+    """libfuse 2 has no way to tell the kernel, so there it takes up to a second."""
+    for number in range(5):
+        old, *new = paths = [mount.path / name for name in ("base.txt", f"new{number}", "dir/more")]
+        for path in paths:
+            path.write_text("changed")
+        assert [path.stat().st_size for path in paths] == [7, 7, 7]
+        (mount.path / ".archivefs" / "control").write_text("discard")
+        assert sorted(os.listdir(mount.path)) == ["base.txt", "dir"]
+        assert sorted(os.listdir(mount.path / "dir")) == ["big", "in"]
+        if transport == "fusepy":
+            assert all(wait_until(partial(_is_missing, path), 5) for path in new)
+        else:
+            assert all(_is_missing(path) for path in new)
+            assert old.stat().st_size == 5
+
+
+def _is_missing(path: Path) -> bool:
+    return not path.exists()
 
 
 # -- random operations, beside a plain folder --

@@ -18,6 +18,7 @@ from archivefs.formats.centidb.client import Worker
 from archivefs.formats.centidb.dump import Dump
 from archivefs.formats.centidb.engine import Engine, Item
 from archivefs.formats.centidb.recognition import kind_of
+from archivefs.staging.access import require_writable
 
 EXTRA = "archivefs[centidb]"
 LIBRARIES = {"lmdb": "lmdb", "leveldb": "plyvel"}
@@ -50,10 +51,20 @@ def open_engine(path: str, options: Mapping[str, Any], *, read_write: bool) -> E
             raise TreeReadOnly("a dump cannot be changed", archive=path)
         return Dump(path, db=db)
     require(kind)
+    if read_write:
+        require_writable(path, *_written(path))
     if kind == "leveldb":
         return Worker(kind, path) if read_write else CopiedLevelDb(path)
     words = ["writable", "lock"] if read_write else []
     return Worker(kind, path, db=db, words=[*words, *(["consistent"] if options.get("consistent") else [])])
+
+
+def _written(path: str) -> list[str]:
+    """What an engine writes to."""
+    if os.path.isdir(path):
+        return [path, main_file(path)]
+    lock = path + "-lock"
+    return [path, lock if os.path.exists(lock) else os.path.dirname(path)]
 
 
 def require(kind: str) -> None:

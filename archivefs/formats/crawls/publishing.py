@@ -13,7 +13,7 @@ import fcntl
 import os
 import secrets
 
-from archivefs.errors import NotFound
+from archivefs.errors import NotFound, told_as
 from archivefs.formats.crawls.storage import TEMPORARY
 from archivefs.staging import durable
 
@@ -25,7 +25,8 @@ def new_temporary(folder: str) -> tuple[int, str]:
     """A new hidden file, open and locked, with the mode any new file would have."""
     while True:
         path = os.path.join(folder, f".crawl-{secrets.token_hex(8)}{TEMPORARY}")
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        with told_as(folder, path):
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         fcntl.flock(fd, fcntl.LOCK_EX)
         # Somebody who cleans up may have taken it for a leftover before it was locked.
         with contextlib.suppress(FileNotFoundError):

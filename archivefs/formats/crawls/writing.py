@@ -25,6 +25,7 @@ from archivefs.formats.crawls.nodes import KeptFile, ListDirectory, WholeFile
 from archivefs.formats.crawls.storage import Item, State, Storage, one_line, state_of
 from archivefs.readers import pread_exactly
 from archivefs.staging import durable
+from archivefs.staging.access import require_writable
 from archivefs.staging.locks import WriterLock
 from archivefs.tree import Attributes, Entry, Kind, Node, Reader, WritableFile, Writer
 
@@ -35,9 +36,10 @@ class Staging:
     """What a read-write mount holds: the lock on the folder, and the files in the making."""
 
     def __init__(self, storage: Storage) -> None:
-        """Raises SourceBusy."""
+        """Raises SourceBusy, and NotPermitted where nothing can be written."""
         self._storage = storage
         self.folder = storage.new_folder
+        require_writable(storage.path, self.folder)
         os.makedirs(self.folder, exist_ok=True)
         self._writers = WriterLock(self.folder)
         for name in publishing.remove_leftovers(self.folder):

@@ -12,7 +12,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 
-from archivefs.errors import AlreadyExists, UsageError
+from archivefs.errors import AlreadyExists, UsageError, told_as
 from archivefs.formats.crystal.bodies import HIERARCHICAL, REVISIONS
 from archivefs.formats.crystal.location import DATABASE, PARTIAL_SUFFIX, PROJECT_SUFFIX
 from archivefs.formats.crystal.revisions import TEMPORARY, filled_with
@@ -69,7 +69,8 @@ def new_project(path: str) -> Iterator[str]:
     partial = path.removesuffix(PROJECT_SUFFIX) + PARTIAL_SUFFIX
     _remove_ours(partial)
     try:
-        _make(partial)
+        with told_as(path, partial):
+            _make(partial)
         yield partial
         os.unlink(os.path.join(partial, MAKING))
         durable.sync_folder(partial)

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from archivefs.errors import ArchiveError, CorruptArchive, LimitExceeded, NotPermitted, SourceBusy, quoted
+from archivefs.errors import ArchiveError, CorruptArchive, LimitExceeded, NotPermitted, SourceBusy, quoted, reason
 from archivefs.formats.crystal.bodies import FLAT, MAX_HEX_ID, PACK16, BodyStore, Spot, pack_spots, spots
 from archivefs.formats.crystal.held import HeldConnection, HeldDatabase
 from archivefs.formats.crystal.media_types import type_by_suffix
@@ -155,7 +155,7 @@ class RevisionStore:
             try:
                 self._remove_body(key)
             except (OSError, ArchiveError) as error:  # a body without a row is nothing, so nothing is wrong
-                LOG.warning("%s", quoted(f"{self._folder}: the body of revision {key} stays behind: {error}"))
+                LOG.warning("%s", quoted(f"{self._folder}: the body of revision {key} stays behind: {reason(error)}"))
 
     def _remove_body(self, key: int) -> None:
         for spot in spots(key, self._major):

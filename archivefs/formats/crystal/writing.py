@@ -20,6 +20,7 @@ from archivefs.formats.crystal.revisions import RevisionStore
 from archivefs.formats.crystal.rwtree import RwTree, allow_removal
 from archivefs.formats.crystal.schema import STATUS_INDEX
 from archivefs.formats.crystal.tree import CrystalTree
+from archivefs.staging.access import require_writable
 from archivefs.staging.area import JOURNAL, area_of, default_folder
 from archivefs.staging.locks import WriterLock, holder
 from archivefs.tree import Tree
@@ -81,8 +82,7 @@ def _refused(place: Place, problem: str, advice: str = LEAVE_OUT_RW) -> UsageErr
 
 
 def _check_medium(place: Place, *, forced: bool) -> None:
-    if not os.access(place.folder, os.W_OK) or not os.access(place.database, os.W_OK):
-        raise _refused(place, "it lies where nothing can be written, or it is not yours")
+    require_writable(place.folder, place.folder, place.database)
     medium = medium_of(place.folder)
     if not forced and medium is not None and is_network(medium):
         problem = f"it lies on a file system of the kind {medium.kind}, where locks may not hold"

@@ -14,8 +14,8 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from archivefs.errors import ArchiveError, NameTooLong, NotPermitted, NotSupported, quoted
-from archivefs.format import LEAVE_OUT_RW, Opening
+from archivefs.errors import ArchiveError, NameTooLong, NotSupported, quoted
+from archivefs.format import Opening
 from archivefs.formats.labrador import mediatypes
 from archivefs.formats.labrador.commit import commit, identity_of, longest_key_below
 from archivefs.formats.labrador.container import EXTMIME
@@ -24,6 +24,7 @@ from archivefs.formats.labrador.keys import ESCAPED_INDEX, MAX_KEY_LENGTH, is_in
 from archivefs.formats.labrador.newnames import INDEX_NAMES, AnyNode, NewNames, encoded
 from archivefs.formats.labrador.tree import LabradorTree, SiteDirectory, SiteFile
 from archivefs.readers import BytesReader
+from archivefs.staging.access import require_writable
 from archivefs.staging.area import JOURNAL, StagingArea, area_of, default_folder
 from archivefs.staging.journal import Record
 from archivefs.staging.locks import WriterLock, holder
@@ -204,7 +205,7 @@ def open_editor(path: str, opening: Opening) -> LabradorEditor:
     staging area belongs to another state of the archive.
     """
     path = os.path.realpath(path)
-    _check_replaceable(path)
+    require_writable(path, path, os.path.dirname(path))
     lock = WriterLock(path)
     try:
         remove_leftovers(path)
@@ -243,12 +244,3 @@ def mention_pending(path: str, opening: Opening) -> None:
     else:
         advice = "mount it with -o rw, or see archivefs status"
         log.warning("%s", quoted(f"{path}: changes wait in {folder} and are not shown; {advice}"))
-
-
-def _check_replaceable(path: str) -> None:
-    if not os.access(path, os.W_OK):
-        raise NotPermitted("it is write-protected", archive=path, advice=LEAVE_OUT_RW)
-    folder = os.path.dirname(path)
-    if not os.access(folder, os.W_OK | os.X_OK):
-        problem = f"the folder {folder} is write-protected, so the archive cannot be replaced"
-        raise NotPermitted(problem, archive=path, advice=f"{LEAVE_OUT_RW}, or copy it elsewhere")

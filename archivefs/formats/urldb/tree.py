@@ -22,6 +22,7 @@ from archivefs.formats.urldb.nodetable import Key, NodeTable
 from archivefs.formats.urldb.records import KNOWN_KEYS, shown_value
 from archivefs.formats.urldb.scratch import ScratchFiles
 from archivefs.formats.urldb.store import Store
+from archivefs.staging.access import require_writable
 from archivefs.tree import Capture, Directory, Entry, Kind, Tree, Usage
 from archivefs.urlnames import split_url
 
@@ -37,6 +38,8 @@ class UrldbTree(Tree):
     def __init__(self, path: str, opening: Opening) -> None:
         self.database = Database(path, from_options(opening.options))
         self.writable = opening.read_write
+        if self.writable:
+            require_writable(path, path)
         self.scratch = ScratchFiles()
         self.nodes = NodeTable(self)
         self.store = Store(self.database, self.scratch, self.nodes)

@@ -22,6 +22,8 @@ from archivefs.fuse.transport import Transport
 
 log = logging.getLogger("archivefs.fuse")
 
+TELL_S = 1.0
+"""How long a command waits until the kernel knows what it has done; the kernel may have locks to wait for."""
 END_S = 1.0
 """How long the end waits for workers; one that hangs is left behind."""
 
@@ -70,6 +72,7 @@ class KernelTransport(Transport):
         if not self.driver.tree.immutable:
             self._notifier = Notifier(fd, requests)
             self._notifier.start()
+            self.driver.committer.on_changed = self._tell_now
         self._pruner = Pruner(fd, requests)
         self._pruner.start()
         crew.start()
@@ -92,7 +95,16 @@ class KernelTransport(Transport):
         if crew is not None:
             crew.end()
 
+    def _tell_now(self) -> None:
+        """Make the kernel ask again, without waiting for the next look; in a thread that may have to wait for it."""
+        notifier = self._notifier
+        if notifier is not None:
+            telling = threading.Thread(target=notifier.invalidate, daemon=True, name="archivefs-telling")
+            telling.start()
+            telling.join(TELL_S)
+
     def _stop_telling(self) -> None:
+        self.driver.committer.on_changed = lambda: None
         for teller in (self._notifier, self._pruner):
             if teller is not None:
                 teller.stop()

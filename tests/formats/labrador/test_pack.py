@@ -381,7 +381,8 @@ def test_an_archive_that_is_write_protected(
     path = samples.write(tmp_path / "island.lbz", samples.SITE)
     monkeypatch.setattr(os, "access", lambda _path, _mode: False)
     outcome = run(command, *(["--yes"] if command == "discard" else []), str(path))
-    assert (outcome.code, outcome.err) == (1, f"archivefs: {path}: it is write-protected, so nothing can be pending\n")
+    said = f"archivefs: {path}: cannot be written: it is write-protected, so nothing can be pending\n"
+    assert (outcome.code, outcome.err) == (1, said)
 
 
 def test_an_archive_that_is_in_use(run: Run, tmp_path: Path) -> None:
