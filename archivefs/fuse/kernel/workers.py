@@ -189,8 +189,9 @@ class Worker(threading.Thread):
             self.turn.release()
 
     def run(self) -> None:
-        fd, buffers, readv = self._crew.fd, [self.call.buffer], os.readv
-        while True:
+        fd, buffers, readv, gone = self._crew.fd, [self.call.buffer], os.readv, self._crew.gone
+        # Once the end has come the descriptor may be closed, and its number another's.
+        while not gone.is_set():
             try:
                 length = readv(fd, buffers)
             except OSError as error:
