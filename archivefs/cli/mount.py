@@ -117,7 +117,8 @@ def _run(
 ) -> int:
     """Mount and serve, in a process of its own unless *foreground*; gives the exit code."""
     from archivefs.cli.logs import MountLog
-    from archivefs.fuse.mount import Mounting, detach
+    from archivefs.fuse.detaching import detach
+    from archivefs.fuse.mount import Mounting
 
     if options.log_file is not None:
         _refuse_log_inside(options.log_file, planned)

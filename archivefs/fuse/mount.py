@@ -1,7 +1,6 @@
-"""The life of a mount: checks, detaching, the choice of transport, signals, and the end.
+"""The life of a mount: checks, the choice of transport, signals, and the end.
 
-The order matters: fork first and open second (neither threads nor SQLite connections survive a fork), and say
-"ready" last, so that the command returns 0 only when the mount can be used.
+The order matters: open, mount, and say "ready" last, so that the command returns 0 only when the mount can be used.
 
 The main thread waits for signals; the transport serves from a thread of its own.
 """
@@ -15,17 +14,17 @@ import signal
 import stat
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from queue import Empty, SimpleQueue
-from typing import Any
 
 from archivefs.caches import ByteCache
 from archivefs.errors import ArchiveError, MissingLibrary, MountRefused, quoted
 from archivefs.fuse.driver import Driver
 from archivefs.fuse.idle import IdleWatch
 from archivefs.fuse.options import MountOptions
+from archivefs.fuse.signals import SIGNALS, Handlers, deaf_once, handled_by, ignore
 from archivefs.fuse.stale import DEAD, clean_at, is_dead
 from archivefs.fuse.transport import Transport, TransportUnavailable
 from archivefs.fuse.unmount import mounted_at, unmount
@@ -33,13 +32,8 @@ from archivefs.tree import Tree
 
 log = logging.getLogger("archivefs.fuse")
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-Handlers = Mapping[signal.Signals, Any]
-"""What is done at which signal, as ``signal.signal`` takes and gives it."""
 LEAVE_S = 5.0
 """How long the end may take once asked for; then the process leaves with what still hangs."""
-GIVE_UP_S = 3 * LEAVE_S
-"""How long a driver that was told to end is waited for: one whose disk hangs cannot, not even by SIGKILL."""
 
 
 def _fusepy() -> type[Transport]:
@@ -296,42 +290,10 @@ class _Events:
         """Signals come here instead of ending the process; gives what handled them before."""
         descriptor = signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
         try:
-            with handled_by(dict.fromkeys(SIGNALS, _ignore)) as before:
+            with handled_by(dict.fromkeys(SIGNALS, ignore)) as before:
                 yield before
         finally:
             signal.set_wakeup_fd(descriptor)
-
-
-def _ignore(_number: int, _frame: object) -> None:
-    """The number is in the pipe already."""
-
-
-@contextmanager
-def handled_by(handlers: Handlers) -> Iterator[Handlers]:
-    """Let *handlers* have the signals for a while; gives what handled them before."""
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-    try:
-        yield before
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
-def deaf_once(handlers: Handlers) -> Iterator[None]:
-    """A first signal does not end what is done here: somebody has unmounted, and changes are being saved.
-
-    So a service that is stopped meanwhile, or a machine that is shut down, does not leave them for later.  A second
-    one goes to *handlers*.
-    """
-
-    def told(number: int, _frame: object) -> None:
-        for each, handler in handlers.items():
-            signal.signal(each, handler)
-        log.warning("%s: changes are being saved; a second signal ends that", signal.Signals(number).name)
-
-    with handled_by(dict.fromkeys(SIGNALS, told)):
-        yield
 
 
 def _within(limit_s: float, action: Callable[[], None]) -> None:
@@ -339,74 +301,3 @@ def _within(limit_s: float, action: Callable[[], None]) -> None:
     thread = threading.Thread(target=action, daemon=True)
     thread.start()
     thread.join(limit_s)
-
-
-# -- detaching --
-
-
-def detach() -> Callable[[], None]:
-    """Go on in a process of its own; returns there, with what is to be called when the mount is ready.
-
-    The process that was called waits and ends with 0 once the child is ready, or with the child's exit code when it
-    ends before; signals go on to the child meanwhile.  The child keeps the terminal for messages until then.
-    """
-    reading, writing = os.pipe()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # A signal waits until there is somebody to hear it, and a child to pass it on to.
-    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    child = os.fork()
-    if child:
-        os.close(writing)
-        os._exit(_outcome(child, reading))
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-    os.close(reading)
-    os.setsid()
-
-    def ready() -> None:
-        _leave_terminal()
-        os.write(writing, b"\n")
-        os.close(writing)
-
-    return ready
-
-
-def _outcome(child: int, reading: int) -> int:
-    """0 when the child says it is ready, its exit code when it ends without a word, never 0 then.
-
-    Signals go on to the child.  After one, a child that hangs where nothing can end it is not waited for any longer.
-    """
-    came = _passed_on()
-    number = 0
-    while True:
-        found = select.select([reading, came], [], [], GIVE_UP_S if number else None)[0]
-        if came not in found:
-            break
-        number = os.read(came, 1)[0]
-        os.kill(child, number)
-    signalled = 128 + number if number else 0
-    if not found or os.read(reading, 1):
-        return signalled
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return (code if code >= 0 else 128 - code) or signalled or 1
-
-
-def _passed_on() -> int:
-    """From now on signals are to be read here; one that was ignored, as by nohup, still is."""
-    came, coming = os.pipe()
-    os.set_blocking(coming, False)
-    signal.set_wakeup_fd(coming)
-    for number in SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _ignore)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-    return came
-
-
-def _leave_terminal() -> None:
-    os.chdir("/")
-    null = os.open(os.devnull, os.O_RDWR)
-    for number in (0, 1, 2):
-        os.dup2(null, number)
-    if null > 2:
-        os.close(null)

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from archivefs.fuse.mount import SIGNALS, deaf_once
+from archivefs.fuse.signals import SIGNALS, deaf_once
 
 
 @pytest.mark.parametrize("number", SIGNALS)
