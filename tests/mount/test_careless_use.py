@@ -132,7 +132,7 @@ def test_a_link_to_a_mount_point_is_that_mount_point(archive: Path, tmp_path: Pa
 
 def test_a_command_killed_while_it_waits_leaves_no_dead_mount(archive: Path, point: Path, transport: str) -> None:
     code = (
-        "import os, signal, archivefs.fuse.mount as m\n"
+        "import os, signal, archivefs.fuse.detaching as m\n"
         "from archivefs.cli import main\n"
         "m._outcome = lambda child, reading: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"main(['mount', '-o', 'transport={transport}', {str(archive)!r}, {str(point)!r}])\n"
