@@ -17,6 +17,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from archivefs.caches import ByteCache
 from archivefs.errors import ArchiveError
@@ -275,9 +276,16 @@ def mutated(data: bytes, known: Sequence[bytes], chance: random.Random) -> bytes
 
 def _run_atheris(name: str, seconds: float, seed: int) -> int:
     """The same with atheris, which ends its process: so in one of its own."""
-    child = os.fork()
-    if child:
+    with tempfile.TemporaryDirectory() as corpus:
+        for number, data in enumerate(seeds(name)):
+            Path(corpus, str(number)).write_bytes(data)
+        child = os.fork()
+        if not child:
+            _fuzz(name, [f"-max_total_time={seconds:.0f}", f"-seed={seed}", "-max_len=8192", corpus])
         return int(os.waitpid(child, 0)[1] != 0)
+
+
+def _fuzz(name: str, words: Sequence[str]) -> NoReturn:
     import atheris  # type: ignore[import-not-found]
 
     target = TARGETS[name]
@@ -287,12 +295,8 @@ def _run_atheris(name: str, seconds: float, seed: int) -> int:
             target(data)
 
     atheris.instrument_all()
-    with tempfile.TemporaryDirectory() as corpus:
-        for number, data in enumerate(seeds(name)):
-            Path(corpus, str(number)).write_bytes(data)
-        limits = [f"-max_total_time={seconds:.0f}", f"-seed={seed}", "-max_len=8192", "-print_final_stats=1"]
-        atheris.Setup([name, *limits, corpus], guarded)
-        atheris.Fuzz()
+    atheris.Setup([name, "-print_final_stats=1", *words], guarded)
+    atheris.Fuzz()
     os._exit(0)
 
 
